@@ -1,0 +1,104 @@
+# Plain GNU make 3.81 (macOS has no newer one). `make help` lists what there is.
+
+PYTHON ?= python3
+UPSTREAM ?=
+ARGS ?=
+UV ?= .venv-dev/bin/uv
+# What `make servers` installs by apt: the servers and programs that end-to-end tests use.
+SERVERS ?= curl nginx-light wrk
+
+.DEFAULT_GOAL := help
+.PHONY: help run demo test check servers clients bench soak mutants docs-figures lock clean \
+	need-python run-venv demo-venv dev-venv
+
+help:
+	@echo 'make run UPSTREAM=http://host/path   serve in front of an origin (ARGS="--ttl 60s" for more)'
+	@echo 'make demo                            a sparse Zarr array read twice through the sidecar'
+	@echo 'make test                            all tests, then branch coverage of core (ARGS="tests/core -k name": only these)'
+	@echo 'make check                           ruff, mypy, import-linter, source checks, locks, docs'
+	@echo 'make servers                         apt-get install the servers that end-to-end tests use'
+	@echo 'make clients                         heavier readers and the S3 emulator for end-to-end tests'
+	@echo 'make bench | soak | mutants          measurements; long runs; do the tests notice a broken rule?'
+	@echo 'make docs-figures                    figures and pictures of README and docs'
+	@echo 'make lock                            locks from pyproject.toml (UPGRADE=1: newest versions)'
+	@echo 'make clean                           remove environments and what tools left behind'
+	@echo 'PYTHON=python3.12 chooses the Python: 3.11 to 3.13.'
+
+need-python:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null || { \
+		echo '$(PYTHON) is not Python 3.11 to 3.13: name one, as in make PYTHON=python3.12 ...' >&2; exit 2; }
+
+run-venv: need-python
+	@$(PYTHON) scripts/venv.py .venv locks/run.txt locks/build.txt
+
+demo-venv: need-python
+	@$(PYTHON) scripts/venv.py .venv-demo locks/demo.txt locks/build.txt
+
+dev-venv: need-python
+	@$(PYTHON) scripts/venv.py .venv-dev locks/dev.txt
+
+ifeq ($(strip $(UPSTREAM)),)
+run:
+	@echo 'Which origin? make run UPSTREAM=http://host:port/path' >&2; exit 2
+else
+run: run-venv
+	@exec .venv/bin/chunkside serve --upstream '$(UPSTREAM)' $(ARGS)
+endif
+
+demo: demo-venv
+	@exec .venv-demo/bin/chunkside demo $(ARGS)
+
+# tests/core alone must reach every branch of core: what only a large test reaches is not pinned down.
+test: dev-venv
+ifeq ($(strip $(ARGS)),)
+	.venv-dev/bin/python -m pytest
+	.venv-dev/bin/python -m pytest -n 0 -q --cov=chunkside.core --cov-branch --cov-fail-under=100 tests/core
+else
+	.venv-dev/bin/python -m pytest $(ARGS)
+endif
+
+check: dev-venv
+	.venv-dev/bin/ruff check
+	.venv-dev/bin/ruff format --check
+	.venv-dev/bin/mypy
+	.venv-dev/bin/lint-imports
+	.venv-dev/bin/python scripts/check_source.py
+	.venv-dev/bin/python scripts/lock.py --check
+	@if test -d tests/docs; then set -x; .venv-dev/bin/python -m pytest -n 0 -q tests/docs; fi
+
+servers:
+	@command -v apt-get >/dev/null || { \
+		echo 'make servers knows apt-get only; install by hand: $(SERVERS)' >&2; exit 2; }
+	@if test "$$(id -u)" = 0; then as=; elif command -v sudo >/dev/null; then as=sudo; \
+	else echo 'make servers needs root or sudo, to apt-get install $(SERVERS)' >&2; exit 2; fi; \
+	set -x; $$as apt-get update -qq && \
+	$$as env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends $(SERVERS)
+
+clients: need-python
+	@$(PYTHON) scripts/venv.py --without-package .venv-clients locks/clients.txt
+	@$(PYTHON) scripts/venv.py --without-package .venv-moto locks/moto.txt
+
+bench: $(if $(wildcard tests/bench/__main__.py),dev-venv)
+	@test -f tests/bench/__main__.py || { echo 'bench: nothing to run yet' >&2; exit 2; }
+	.venv-dev/bin/python -m tests.bench $(ARGS)
+
+soak: $(if $(wildcard tests/bench/soak.py),dev-venv)
+	@test -f tests/bench/soak.py || { echo 'soak: nothing to run yet' >&2; exit 2; }
+	.venv-dev/bin/python -m tests.bench.soak $(ARGS)
+
+mutants: $(if $(wildcard tests/mutants/__main__.py),dev-venv)
+	@test -f tests/mutants/__main__.py || { echo 'mutants: nothing to run yet' >&2; exit 2; }
+	.venv-dev/bin/python -m tests.mutants $(ARGS)
+
+docs-figures: $(if $(wildcard scripts/docs_figures.py),dev-venv)
+	@test -f scripts/docs_figures.py || { echo 'docs-figures: nothing to draw yet' >&2; exit 2; }
+	.venv-dev/bin/python scripts/docs_figures.py $(ARGS)
+
+# Where the dev lock itself is missing or broken: make lock UV=uv, with a uv from elsewhere.
+lock: $(if $(filter .venv-dev/%,$(UV)),dev-venv,need-python)
+	$(PYTHON) scripts/lock.py --uv $(UV) $(if $(UPGRADE),--upgrade)
+
+clean:
+	rm -rf .venv .venv-demo .venv-dev .venv-clients .venv-moto .venv.lock .venv-*.lock
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* dist build
+	find service tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

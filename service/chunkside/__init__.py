@@ -1,0 +1,18 @@
+"""Chunkside: a caching sidecar for readers of chunked arrays over HTTP.
+
+The map:
+
+    core        decides. Pure: no await, no clock, no I/O. `policy` is where a 404 is decided.
+    gateway     carries decisions out through ports, and knows nothing of HTTP libraries or disks.
+    server      the data port and the admin port (aiohttp.web); `head` and `handler` are where
+    bytes leave.
+    upstream    the way to the origin (aiohttp's client).
+    store       bodies in Arrow files, memory-mapped, and the stamps that keep them honest;
+                `arrow_file` is where Arrow is.
+    metrics     counters, from one result per request; logs: lines.
+    settings    the only reader of the environment.
+    app         puts it together, and owns the order of starting and stopping.
+
+The one rule: an edge touches the world and knows no other edge; what it learns walks through the
+gateway to the core, and decisions walk back.
+"""

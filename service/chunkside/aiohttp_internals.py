@@ -1,0 +1,179 @@
+"""Every use of aiohttp's private parts, so that a new minor version is read against one file.
+
+What is used and why: the response writer takes our own head bytes (aiohttp's would re-encode field
+values); the request handler's errors become ours; whether a handler holds anything of a connection;
+the client sends the raw target (yarl would drop a bare `?`) and never re-sends by itself.
+`tests/test_aiohttp_internals.py` is the canary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import aiohttp
+from aiohttp import http_parser, web, web_protocol
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.client_reqrep import ClientRequest, ClientResponse
+from yarl import URL
+
+OLDEST: Final = (3, 14, 3)
+TOO_NEW: Final = (3, 15)
+
+
+class UnfitAiohttp(Exception):
+    """The installed aiohttp can't be used; the text says why and what to install."""
+
+
+def check_aiohttp() -> None:
+    """Raises UnfitAiohttp unless its version is one this file was read against, with its C
+    parser.
+    """
+    version = tuple(int(part) for part in aiohttp.__version__.split(".")[:3] if part.isdigit())
+    if not OLDEST <= version < TOO_NEW:
+        raise UnfitAiohttp(
+            f"aiohttp {aiohttp.__version__} is installed; 3.14.3 to 3.14.* is needed"
+        )
+    if http_parser.HttpRequestParser is http_parser.HttpRequestParserPy:
+        raise UnfitAiohttp(
+            "aiohttp runs without its C parser: install its wheel and unset AIOHTTP_NO_EXTENSIONS"
+        )
+
+
+# Serving.
+
+
+class RawResponse(web.StreamResponse):
+    """A response whose head is given as bytes, the empty line at its end included.
+
+    `length` bytes of body follow, where it is None chunks or as many bytes as come. A `whole` body
+    goes with the head in one write.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        head: bytes,
+        *,
+        length: int | None,
+        is_chunked: bool,
+        whole: bytes,
+        keep_alive: bool,
+    ) -> None:
+        super().__init__(status=status)
+        self._head = head
+        self._announced = length
+        self._is_chunked = is_chunked
+        self._whole = whole
+        self._keep_alive = keep_alive
+
+    async def _prepare_headers(self) -> None:
+        writer = self._payload_writer
+        assert writer is not None
+        if self._is_chunked:
+            writer.enable_chunking()
+        else:
+            writer.length = self._announced
+
+    async def _write_headers(self) -> None:
+        writer: Any = self._payload_writer
+        writer._headers_written = False
+        writer._headers_buf = self._head
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        await super().write_eof(data or self._whole)
+
+
+ErrorPage = Callable[[web.BaseRequest, int, BaseException | None], RawResponse]
+
+
+class Handler(web_protocol.RequestHandler):
+    """aiohttp's own, but for the answers it makes up itself."""
+
+    __slots__ = ("_error_page",)
+
+    def __init__(self, manager: web.Server, error_page: ErrorPage, **settings: Any) -> None:
+        super().__init__(manager, **settings)
+        self._error_page = error_page
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,  # noqa: ARG002
+    ) -> web.StreamResponse:
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer is under way, no other can be sent")
+        return self._error_page(request, status, exc)
+
+
+# The front owns the timers of a quiet connection. 0 would not switch aiohttp's own off: it would
+# close every connection after its first answer.
+_NEVER_SECONDS: Final = 365 * 86_400.0
+
+
+class Server(web.Server):
+    """aiohttp's low-level server with our error pages, and its own idle timer out of the way."""
+
+    def __init__(self, handler: Any, error_page: ErrorPage, **settings: Any) -> None:
+        super().__init__(handler, keepalive_timeout=_NEVER_SECONDS, **settings)
+        self._error_page = error_page
+
+    def __call__(self) -> Handler:
+        return Handler(self, self._error_page, loop=self._loop, **self._kwargs)
+
+
+def is_idle(handler: web_protocol.RequestHandler) -> bool:
+    """Whether the handler waits for a request and has none queued or under way."""
+    return (
+        handler._waiter is not None
+        and not handler._waiter.done()
+        and not handler._messages
+        and handler._current_request is None
+        and not handler._upgraded
+    )
+
+
+async def send_continue(writer: AbstractStreamWriter) -> None:
+    """Answers `Expect: 100-continue` (RFC 9110 §10.1.1)."""
+    raw: Any = writer
+    raw._write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    # What was sent so far is no part of the answer.
+    raw.output_size = 0
+
+
+# Asking.
+
+
+class _ExactTarget:
+    """Stands in for a URL while the request line is written."""
+
+    def __init__(self, url: URL, raw_path_qs: str) -> None:
+        self._url = url
+        self.raw_path_qs = raw_path_qs
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._url, name)
+
+
+class ExactTargetRequest(ClientRequest):
+    """A request whose target is its URL's fragment, byte for byte: see `exact_url`."""
+
+    async def send(self, conn: Any) -> ClientResponse:
+        url = self.url
+        self.url = _ExactTarget(url, self.original_url.raw_fragment)  # type: ignore[assignment]
+        try:
+            return await super().send(conn)
+        finally:
+            self.url = url
+
+
+def exact_url(location: str, target: bytes) -> URL:
+    """A URL for ExactTargetRequest that asks `location` for exactly `target` (UTF-8)."""
+    return URL(f"{location}/#{target.decode()}", encoded=True)
+
+
+def never_resend(session: aiohttp.ClientSession) -> None:
+    """Stops the client from sending a request again by itself, writes among them."""
+    session._retry_connection = False

@@ -1,0 +1,382 @@
+"""Puts the sidecar together, and owns the order of starting and stopping."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.metadata
+import logging
+import resource
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Final
+
+from aiohttp import web
+
+from chunkside import logs
+from chunkside.aiohttp_internals import Server, UnfitAiohttp, check_aiohttp
+from chunkside.core.entry import Now
+from chunkside.core.freshness import Policy
+from chunkside.core.index import Index, Limits
+from chunkside.core.key import Object, object_path
+from chunkside.core.route import Route
+from chunkside.gateway.edges import Edges
+from chunkside.gateway.errors import StoreFault
+from chunkside.gateway.gateway import Gateway
+from chunkside.gateway.purging import Purged, Purging
+from chunkside.metrics import GaugeReading, Metrics
+from chunkside.server.admin import PurgeAll, PurgePrefix, PurgeRequest, PurgeTarget, admin_app
+from chunkside.server.front import Front, Timers
+from chunkside.server.handler import DataPort
+from chunkside.server.listeners import (
+    BACKLOG,
+    CannotListen,
+    Listener,
+    listen_tcp,
+    listen_unix,
+)
+from chunkside.settings import (
+    ConfigurationError,
+    ListenAddress,
+    Settings,
+    TcpAddress,
+    UpstreamAddress,
+    memory_limit,
+    open_cache,
+    require_upstream,
+    resolve_cache_size,
+    resolve_marker_reserve,
+    resolve_max_body,
+    resolve_memory_size,
+)
+from chunkside.store.body_store import DiskBodyStore
+from chunkside.store.filesystem import Chosen, measure
+from chunkside.store.memory import MemoryBodyStore
+from chunkside.store.stamps import FileStampTable, MemoryStampTable, load_secret
+from chunkside.upstream.http import HttpUpstream, Times
+
+log = logging.getLogger(__name__)
+
+_WANTED_DESCRIPTORS: Final = 65_536
+_MOST_READERS: Final = 4096
+
+
+def serve(settings: Settings) -> int:
+    """Runs the sidecar until SIGTERM or SIGINT; gives the exit code. Raises ConfigurationError."""
+    logs.configure(settings.log_level)
+    try:
+        check_aiohttp()
+    except UnfitAiohttp as error:
+        raise ConfigurationError("aiohttp", None, "3.14.3 to 3.14.*", str(error)) from error
+    upstream = require_upstream(settings)
+    cache = _open_cache(settings)
+    with contextlib.ExitStack() as sockets:
+        data = _listen(settings.listen, "listen", sockets)
+        admin = _listen(settings.admin_listen, "admin_listen", sockets)
+        with asyncio.Runner(loop_factory=_loop_factory(settings)) as runner:
+            runner.run(_run(settings, upstream, cache, data, admin))
+    return 0
+
+
+class SystemClock:
+    """Both clocks of this machine."""
+
+    def now(self) -> Now:
+        return Now(boot_seconds(), time.time())
+
+
+if sys.platform == "linux":
+
+    def boot_seconds() -> float:
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+else:
+    # Nearest to it elsewhere; whether it counts suspends differs.
+    boot_seconds = time.monotonic
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """Where bodies go: `chosen` is None for memory. Sizes in bytes."""
+
+    chosen: Chosen | None
+    budget: int
+    table: MemoryStampTable
+    secret: bytes
+
+
+def _open_cache(settings: Settings) -> Cache:
+    choice = open_cache(settings)
+    for warning in choice.warnings:
+        log.warning(warning)
+    if isinstance(choice, Chosen):
+        directory = str(choice.directory)
+        volume = measure(choice.directory)
+        budget = resolve_cache_size(settings.cache_size, volume.total_bytes, volume.free_bytes)
+        try:
+            table = FileStampTable(directory, boot_seconds)
+            return Cache(choice, budget, table, load_secret(directory))
+        except StoreFault as fault:
+            if settings.cache_dir is not None:
+                raise ConfigurationError(
+                    "cache_dir", directory, "a directory that can be written", str(fault)
+                ) from fault
+            log.warning("%s can't be used (%s): bodies are kept in memory", directory, fault)
+    else:
+        log.warning("bodies are kept in memory, since %s", choice.because)
+    budget = resolve_memory_size(settings.memory_size, memory_limit())
+    return Cache(None, budget, MemoryStampTable(boot_seconds), secrets.token_bytes(32))
+
+
+def _listen(
+    addresses: Iterable[ListenAddress], setting: str, sockets: contextlib.ExitStack
+) -> list[Listener]:
+    listeners = []
+    for address in addresses:
+        try:
+            listener = (
+                listen_tcp(address.host, address.port)
+                if isinstance(address, TcpAddress)
+                else listen_unix(address.path)
+            )
+        except CannotListen as error:
+            raise ConfigurationError(
+                setting,
+                address,
+                "an address of this machine that is free; port 0 picks one",
+                f"choose another with --{setting.replace('_', '-')}",
+                reason=str(error),
+            ) from error
+        sockets.callback(listener.close)
+        listeners.append(listener)
+    return listeners
+
+
+def _loop_factory(settings: Settings) -> type[asyncio.AbstractEventLoop]:
+    if settings.loop == "uvloop":
+        import uvloop  # noqa: PLC0415 - not installed everywhere that the stock loop is chosen
+
+        return uvloop.Loop
+    return asyncio.SelectorEventLoop
+
+
+def _raise_descriptor_limit() -> int:
+    """Every mapping and connection costs a descriptor; gives how many there may be."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _WANTED_DESCRIPTORS if hard == resource.RLIM_INFINITY else hard
+    wanted = min(wanted, _WANTED_DESCRIPTORS)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return max(soft, wanted)
+
+
+async def _run(
+    settings: Settings,
+    upstream: UpstreamAddress,
+    cache: Cache,
+    data: list[Listener],
+    admin: list[Listener],
+) -> None:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    sidecar = Sidecar(settings, upstream, cache)
+    try:
+        await sidecar.start(data, admin)
+        for listener in data:
+            print(f"data port: {listener.name}", flush=True)  # noqa: T201
+        for listener in admin:
+            print(f"admin port: {listener.name}", flush=True)  # noqa: T201
+        await stopping.wait()
+    finally:
+        await sidecar.stop()
+
+
+class Sidecar:
+    """All parts of one process. Also the admin port's Console."""
+
+    def __init__(self, settings: Settings, upstream: UpstreamAddress, cache: Cache) -> None:
+        self._settings = settings
+        self._cache = cache
+        self._why_not_ready: str | None = "starting"
+        instance = f"chunkside-{secrets.token_hex(4)}"
+        self._metrics = Metrics(importlib.metadata.version("chunkside"))
+        self._store = self._make_store()
+        self._upstream = HttpUpstream(
+            upstream.location,
+            _times(settings),
+            self._metrics,
+            via=f"1.1 {instance}".encode(),
+        )
+        self._edges = Edges(
+            index=Index(_limits(settings, cache.budget)),
+            policy=_policy(settings, cache.budget),
+            store=self._store,
+            stamps=cache.table,
+            upstream=self._upstream,
+            clock=SystemClock(),
+            observer=self._metrics,
+            write_seconds=settings.upstream_write_timeout,
+        )
+        self._gateway = Gateway(self._edges)
+        self._purging = Purging(self._edges)
+        self._route = _route(settings, upstream, cache.secret)
+        self._port = DataPort(self._route, self._gateway, self._metrics, instance)
+        self._server = Server(
+            self._port,
+            self._port.error_page,
+            access_log=None,
+            auto_decompress=False,
+            read_bufsize=256 << 10,
+        )
+        self._listening: list[asyncio.Server] = []
+        self._admin: web.AppRunner | None = None
+        self._metrics.watch(self._read_gauges)
+
+    def _make_store(self) -> DiskBodyStore | MemoryBodyStore:
+        cache = self._cache
+        if cache.chosen is None:
+            return MemoryBodyStore(cache.table)
+        return DiskBodyStore(
+            str(cache.chosen.directory),
+            cache.table,
+            SystemClock(),
+            self._metrics.store_failed,
+            # The stock loop of 3.11 copies what a socket doesn't take in user space, where a
+            # truncated file is SIGBUS.
+            map_bodies=self._settings.loop == "uvloop" or sys.version_info >= (3, 12),
+            reader_limit=min(_raise_descriptor_limit() // 4, _MOST_READERS),
+        )
+
+    async def start(self, data: list[Listener], admin: list[Listener]) -> None:
+        loop = asyncio.get_running_loop()
+        if isinstance(self._store, DiskBodyStore):
+            await self._store.start()
+        self._edges.tasks.start(self._gateway.adoption.scan(), "the scan of the cache directory")
+        timers = Timers(self._settings.header_timeout, self._settings.idle_timeout)
+        for sock in (sock for listener in data for sock in listener.sockets):
+            make = partial(Front, self._server, timers)
+            self._listening.append(await loop.create_server(make, sock=sock, backlog=BACKLOG))
+        self._admin = web.AppRunner(admin_app(self, self._metrics), access_log=None)
+        await self._admin.setup()
+        for sock in (sock for listener in admin for sock in listener.sockets):
+            await web.SockSite(self._admin, sock, backlog=BACKLOG).start()
+        self._why_not_ready = None
+
+    async def stop(self) -> None:
+        """Lets what runs end, within the time allowed; then closes from the outside in."""
+        self._why_not_ready = "stopping"
+        patience = self._settings.shutdown_timeout
+        for listening in self._listening:
+            listening.close()
+        await self._server.shutdown(patience)
+        await self._edges.tasks.finish(patience)
+        if self._admin is not None:
+            await self._admin.cleanup()
+        await self._upstream.close()
+        await self._store.close()
+
+    # The admin port's Console.
+
+    def why_not_ready(self) -> str | None:
+        return self._why_not_ready
+
+    def stats(self) -> dict[str, object]:
+        index = self._edges.index
+        return {
+            **asdict(self._metrics.summary()),
+            "bodies": index.body_count,
+            "markers": index.marker_count,
+            "current_size": index.total_bytes,
+            "max_size": index.limits.budget_bytes,
+            "fills_in_flight": self._gateway.fills.in_flight,
+        }
+
+    async def purge(self, request: PurgeRequest) -> dict[str, object]:
+        location = self._route.location
+        match request:
+            case PurgeTarget(target):
+                path = object_path(self._route.origin_path(target))
+                purged = await self._purging.object(Object(location, path))
+            case PurgePrefix(prefix):
+                path = object_path(self._route.origin_path(prefix))
+                purged = await self._purging.prefix(location, path)
+            case PurgeAll():
+                purged = await self._purging.location(location)
+            case _:
+                raise AssertionError(request)
+        return self._report(request, purged)
+
+    def _report(self, request: PurgeRequest, purged: Purged) -> dict[str, object]:
+        report: dict[str, object] = asdict(purged)
+        if isinstance(request, PurgePrefix) and self._store.is_shared:
+            report["note"] = (
+                "Other processes share this directory: absences that only they remember under the "
+                f"prefix live up to negative_ttl ({self._settings.negative_ttl:g} s) longer."
+            )
+        return report
+
+    def _read_gauges(self) -> GaugeReading:
+        index = self._edges.index
+        chosen = self._cache.chosen
+        return GaugeReading(
+            index_entries={"body": index.body_count, "marker": index.marker_count},
+            index_memory_bytes=index.memory_bytes(),
+            index_memory_limit_bytes=0,
+            stored_bytes={"body": index.body_bytes, "marker": index.marker_bytes},
+            stored_limit_bytes=index.limits.budget_bytes,
+            disk_free_bytes=None if chosen is None else measure(chosen.directory).free_bytes,
+            mapped_bytes=getattr(self._store, "mapped_bytes", 0),
+            fills_in_flight=self._gateway.fills.in_flight,
+            fill_waiters=self._gateway.fills.waiters,
+        )
+
+
+def _limits(settings: Settings, budget: int) -> Limits:
+    return Limits(
+        budget_bytes=budget,
+        marker_reserve_bytes=resolve_marker_reserve(settings.marker_reserve, budget),
+        max_markers=settings.max_markers,
+    )
+
+
+def _policy(settings: Settings, budget: int) -> Policy:
+    return Policy(
+        ttl=settings.ttl,
+        negative_ttl=settings.negative_ttl,
+        metadata_ttl=settings.metadata_ttl,
+        cache_missing=settings.cache_missing,
+        allow_writes=settings.allow_writes,
+        max_body_bytes=resolve_max_body(settings.max_body_size, budget),
+    )
+
+
+def _times(settings: Settings) -> Times:
+    return Times(
+        connect=settings.upstream_connect_timeout,
+        first_byte=settings.upstream_first_byte_timeout,
+        idle=settings.upstream_idle_timeout,
+        deadline=settings.upstream_deadline,
+        write=settings.upstream_write_timeout,
+        retries=settings.upstream_retries,
+        connections=settings.upstream_connections,
+    )
+
+
+def _route(settings: Settings, upstream: UpstreamAddress, secret: bytes) -> Route:
+    return Route(
+        name="/",
+        location=upstream.location,
+        prefix=upstream.prefix.encode(),
+        secret=secret,
+        credential_names=frozenset(name.lower().encode() for name in settings.credential_headers),
+        ignored_query=frozenset(name.encode() for name in settings.ignored_query),
+        metadata_names=settings.metadata_names,
+        forwards_cookies=settings.cookies == "forward",
+    )

@@ -1,0 +1,173 @@
+"""The closed unions that the policy returns, and the reasons they carry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from chunkside.core.entry import Absent, Present, Stored
+
+
+class Forward(StrEnum):
+    """Why a request goes to the origin: the `fwd` values of RFC 9211 §2.2."""
+
+    BYPASS = "bypass"
+    METHOD = "method"
+    URI_MISS = "uri-miss"
+    VARY_MISS = "vary-miss"
+    STALE = "stale"
+    REQUEST = "request"
+    PARTIAL = "partial"
+
+
+class NotStored(StrEnum):
+    """Why an answer is passed on and not remembered."""
+
+    STATUS = "status"
+    NO_STORE = "no-store"
+    PRIVATE = "private"
+    VARY = "vary"
+    SET_COOKIE = "set-cookie"
+    ENCODED = "content-encoding"
+    TOO_LARGE = "too-large"
+    CLOSE_DELIMITED = "close-delimited"
+    HTML = "html"
+    OTHER_CODE = "error-code"
+    CORS = "cors"
+    SWITCHED_OFF = "off"
+
+
+# What `decide` returns: what to do with a request.
+
+
+@dataclass(frozen=True, slots=True)
+class Serve:
+    """`ttl`: seconds of freshness left."""
+
+    present: Present
+    ttl: float
+
+
+@dataclass(frozen=True, slots=True)
+class ServeAbsence:
+    absent: Absent
+    ttl: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Bring the whole representation. With `stale`, ask whether that one still holds."""
+
+    forward: Forward
+    stale: Present | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FollowElseRelay:
+    """A range: from a fill that is near enough, else from the origin as it was asked."""
+
+    forward: Forward
+
+
+@dataclass(frozen=True, slots=True)
+class Relay:
+    forward: Forward
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """`is_broad`: what it changes can't be told from its target."""
+
+    is_broad: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Answered by the sidecar. `slug` names the kind; `detail` says what to do."""
+
+    status: int
+    slug: str
+    title: str
+    detail: str
+    allow: str | None = None
+
+
+Decision = Serve | ServeAbsence | Fill | FollowElseRelay | Relay | Write | Refuse
+
+
+# What `conclude` returns: what an answer's head means to a fill.
+
+
+@dataclass(frozen=True, slots=True)
+class StoreBody:
+    stored: Stored
+
+
+@dataclass(frozen=True, slots=True)
+class Freshen:
+    """The stale body holds; `stored` is its head brought up to date."""
+
+    stored: Stored
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeWhole:
+    """An error, a redirect or an absence: small, so whoever waits gets it once it is whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassOn:
+    reason: NotStored
+
+
+@dataclass(frozen=True, slots=True)
+class Nonsense:
+    """An answer that no GET can have, and that readers would take for absence or for data."""
+
+    detail: str
+
+
+Conclusion = StoreBody | Freshen | JudgeWhole | PassOn | Nonsense
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAbsence:
+    lifetime: float
+    allows_any_origin: bool
+
+
+AbsenceConclusion = StoreAbsence | PassOn
+
+
+# What `select` returns: which part of a stored representation a request gets.
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Offsets of bytes, both inclusive."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotModified:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class PreconditionFailed:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Unsatisfiable:
+    pass
+
+
+Selection = Whole | Part | NotModified | PreconditionFailed | Unsatisfiable

@@ -1,0 +1,144 @@
+"""How long an answer may be used without asking (RFC 9111 §4.2), under the settings' ceilings."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+from chunkside.core.entry import Now, Present, Stored
+from chunkside.core.fields import Fields
+from chunkside.core.key import KeyClass
+
+_FORBIDS_STALE: Final = frozenset(
+    {b"must-revalidate", b"proxy-revalidate", b"s-maxage", b"no-cache"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The settings that decisions depend on. Lifetimes in seconds, `math.inf` for ever."""
+
+    ttl: float = 300.0
+    negative_ttl: float = 300.0
+    metadata_ttl: float = 5.0
+    cache_missing: bool = True
+    allow_writes: bool = True
+    max_body_bytes: int = 2**31
+    stale_if_error: float = 86_400.0
+
+
+def cache_control(fields: Fields) -> dict[bytes, bytes]:
+    """Directives by lower-case name; b"" for one without an argument, quotes taken off.
+
+    The first of a repeated directive counts.
+    """
+    directives: dict[bytes, bytes] = {}
+    for member in _split_outside_quotes(fields.combined(b"cache-control")):
+        name, _, argument = member.partition(b"=")
+        name = name.strip(b" \t").lower()
+        if name:
+            directives.setdefault(name, argument.strip(b" \t").strip(b'"'))
+    return directives
+
+
+def _split_outside_quotes(value: bytes) -> list[bytes]:
+    parts = value.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
+    # A quote that is never closed hides nothing: what follows it may be `no-store`.
+    if len(parts) % 2 == 0:
+        return value.split(b",")
+    # Odd pieces lie inside quotes: hide their commas while splitting.
+    hidden = [part.replace(b",", b"\0") if i % 2 else part for i, part in enumerate(parts)]
+    return [member.replace(b"\0", b",") for member in b'"'.join(hidden).split(b",")]
+
+
+def http_date(value: bytes | None) -> float | None:
+    """Seconds since the epoch of an HTTP date; None if there is none or it is malformed."""
+    if value is None:
+        return None
+    try:
+        moment = parsedate_to_datetime(value.decode("latin-1"))
+        # The form without a zone, asctime's, is in UTC as well (RFC 9110 §5.6.7).
+        return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def origin_lifetime(fields: Fields) -> float | None:
+    """Seconds of freshness that the origin gave; None where it gave none.
+
+    A lifetime that can't be read is none at all: the answer is stale from the start.
+    """
+    directives = cache_control(fields)
+    if b"no-cache" in directives:
+        return 0.0
+    for name in (b"s-maxage", b"max-age"):
+        if name in directives:
+            return _delta_seconds(directives[name])
+    if b"expires" in fields:
+        expires, date = http_date(fields.get(b"expires")), http_date(fields.get(b"date"))
+        return 0.0 if expires is None or date is None else max(0.0, expires - date)
+    return None
+
+
+def _delta_seconds(argument: bytes) -> float:
+    if not argument.isdigit():
+        return 0.0
+    digits = argument.lstrip(b"0")
+    # int() refuses what has thousands of digits.
+    return float(min(int(digits or b"0"), 2**31)) if len(digits) <= 10 else 2.0**31
+
+
+def initial_age(fields: Fields) -> float:
+    """Seconds that the answer had already spent in other caches; the first of several counts (RFC
+    9111 §5.1).
+    """
+    return _delta_seconds(fields.combined(b"age").partition(b",")[0].strip(b" \t"))
+
+
+def age(requested_at: Now, now: Now, initial: float = 0.0) -> float:
+    """Seconds since the request was sent, by the clock that says more.
+
+    A request that was sent in the future was sent under a wrong clock: infinitely old.
+    """
+    by_wall = now.wall - requested_at.wall
+    if by_wall < -1.0:
+        return math.inf
+    return initial + max(now.boot - requested_at.boot, by_wall, 0.0)
+
+
+def lifetime(stored: Stored, policy: Policy) -> float:
+    given = policy.ttl if stored.origin_lifetime is None else stored.origin_lifetime
+    return min(given, policy.metadata_ttl) if stored.key_class == "metadata" else given
+
+
+def may_serve_stale(present: Present, now: Now, policy: Policy) -> bool:
+    """Whether a stale body may stand in for an origin that fails (RFC 9111 §4.2.4)."""
+    stored = present.stored
+    directives = cache_control(stored.fields)
+    if present.must_validate or not stored.has_validator:
+        return False
+    if not _FORBIDS_STALE.isdisjoint(directives):
+        return False
+    staleness = age(stored.requested_at, now, stored.initial_age) - lifetime(stored, policy)
+    # One of unknown age may be older than any bound, even than none.
+    return staleness <= policy.stale_if_error and staleness < math.inf
+
+
+def absence_lifetime(fields: Fields, key_class: KeyClass, policy: Policy) -> float:
+    """Seconds for which a 404 may be remembered; 0 for not at all.
+
+    Stores stamp `private, max-age=0` on every 404, so only a positive shorter lifetime is taken for
+    the origin's will. What other caches have used up of it is gone.
+    """
+    if not policy.cache_missing:
+        return 0.0
+    ceiling = policy.negative_ttl
+    if key_class == "metadata":
+        ceiling = min(ceiling, policy.metadata_ttl)
+    given = origin_lifetime(fields)
+    if given is None or given <= 0:
+        return ceiling
+    return min(ceiling, max(0.0, given - initial_age(fields)))

@@ -1,0 +1,69 @@
+"""The head of an answer from store, for what was selected."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from chunkside.core.decision import (
+    NotModified,
+    Part,
+    PreconditionFailed,
+    Selection,
+    Unsatisfiable,
+    Whole,
+)
+from chunkside.core.entry import Absent, Stored
+from chunkside.core.fields import Fields
+
+# A 304 updates what a client holds, whose own content fields stay (RFC 9110 §15.4.5).
+_LEFT_OUT_OF_304 = frozenset({b"content-type", b"content-encoding", b"content-language"})
+
+_CHECKSUMS = (b"content-md5", b"content-digest", b"x-amz-checksum-")
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedHead:
+    """`first` and `end` bound the body's bytes, `end` exclusive."""
+
+    status: int
+    fields: Fields
+    first: int = 0
+    end: int = 0
+
+    @property
+    def length(self) -> int:
+        return self.end - self.first
+
+
+def head_of(stored: Stored, selection: Selection) -> SelectedHead:
+    fields = stored.fields
+    if b"accept-ranges" not in fields:
+        fields = fields.plus((b"Accept-Ranges", b"bytes"))
+    match selection:
+        case Whole():
+            return SelectedHead(stored.status, fields, 0, stored.length)
+        case Part(first, last):
+            told = b"bytes %d-%d/%d" % (first, last, stored.length)
+            kept = _without_checksums(fields)
+            return SelectedHead(206, kept.plus((b"Content-Range", told)), first, last + 1)
+        case NotModified():
+            return SelectedHead(304, fields.without(_LEFT_OUT_OF_304))
+        case PreconditionFailed():
+            return SelectedHead(412, fields.without(_LEFT_OUT_OF_304))
+        case Unsatisfiable():
+            told = b"bytes */%d" % stored.length
+            kept = fields.without(_LEFT_OUT_OF_304)
+            return SelectedHead(416, kept.plus((b"Content-Range", told)))
+        case _:
+            assert_never(selection)
+
+
+def _without_checksums(fields: Fields) -> Fields:
+    """Without checksums of the whole: botocore, for one, would hold them against the part."""
+    return Fields(line for line in fields if not line[0].lower().startswith(_CHECKSUMS))
+
+
+def head_of_absence(absent: Absent) -> SelectedHead:
+    allowed = ((b"Access-Control-Allow-Origin", b"*"),) if absent.allows_any_origin else ()
+    return SelectedHead(absent.status, Fields(allowed))

@@ -1,0 +1,369 @@
+"""One mapping, key → Present or Absent, in order of use, under one budget.
+
+A key has one place or none, so it can't be both. Whatever dies leaves through a return value, and
+whoever called unlinks it: the index knows sizes and order, and no files. Nothing is stored but
+under a lease, which any drop, absence or other generation of its key revokes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from chunkside.core.entry import Absent, BodyRef, Entry, Now, Present, StampPair
+from chunkside.core.key import CacheKey, Namespace, Object
+from chunkside.core.ranges import strong_validator
+from chunkside.core.slots import BODIES, MARKERS, Slots
+
+Reason = Literal["budget", "marker_cap", "expired", "invalidated", "purged", "replaced", "corrupt"]
+
+# Resident bytes of a marker beside its key's own: measured at a million keys of 45 bytes
+# (docs/decisions.md), rounded up.
+MARKER_FIXED_BYTES: Final = 176
+BODY_FIXED_BYTES: Final = 2200
+# What a key costs on top if it is not its object's plain path.
+_SPELLING_BYTES: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bytes, but for `max_markers`. Bodies never use `marker_reserve_bytes`."""
+
+    budget_bytes: int
+    marker_reserve_bytes: int = 0
+    max_markers: int = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """An entry that died. `body` is the file to unlink, None for a marker."""
+
+    kind: Literal["body", "marker"]
+    reason: Reason
+    body: BodyRef | None = None
+
+
+class Lease:
+    """The right to store what an origin says of a key, as of the moment before it was asked."""
+
+    __slots__ = ("is_revoked", "key", "stamps")
+
+    def __init__(self, key: CacheKey, stamps: StampPair, *, is_revoked: bool) -> None:
+        self.key = key
+        self.stamps = stamps
+        self.is_revoked = is_revoked
+
+    def allows(self, current: StampPair, now: Now) -> bool:
+        """Whether nothing was written, purged or learned of the key since."""
+        return not self.is_revoked and current == self.stamps and current.closed_until() <= now.boot
+
+
+class _Space:
+    __slots__ = ("entries", "namespace", "number")
+
+    def __init__(self, namespace: Namespace, number: int) -> None:
+        self.namespace = namespace
+        self.number = number
+        self.entries: dict[bytes, int] = {}
+
+
+class Index:
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.marker_count = 0
+        self.body_count = 0
+        self.marker_bytes = 0
+        self.body_bytes = 0
+        self._slots = Slots()
+        self._spaces: dict[Namespace, _Space] = {}
+        self._numbered: list[_Space | None] = []
+        self._free_numbers: list[int] = []
+        # Keys that are not their object's plain path, by object, so that a write finds them.
+        self._spellings: dict[Object, set[CacheKey]] = {}
+        self._leases: dict[CacheKey, set[Lease]] = {}
+
+    # Looking.
+
+    def look_up(self, key: CacheKey) -> Entry | None:
+        slot = self._find(key)
+        if slot is None:
+            return None
+        what = self._slots.what[slot]
+        return what if isinstance(what, Present) else self._slots.unpack(slot)
+
+    def touch(self, key: CacheKey) -> None:
+        """Marks the key's entry as the most recently used of its kind."""
+        slot = self._find(key)
+        if slot is not None:
+            self._slots.touch(slot)
+
+    def keys(self) -> Iterator[CacheKey]:
+        """A snapshot of every key held."""
+        for space in list(self._spaces.values()):
+            for target in list(space.entries):
+                yield CacheKey(space.namespace, target)
+
+    @property
+    def total_bytes(self) -> int:
+        return self.marker_bytes + self.body_bytes
+
+    def memory_bytes(self) -> dict[str, int]:
+        """Resident bytes by kind of entry, as charged."""
+        return {"body": self.body_count * BODY_FIXED_BYTES, "marker": self.marker_bytes}
+
+    # Leases.
+
+    def lease(self, key: CacheKey, stamps: StampPair, now: Now) -> Lease:
+        """A lease to be ended by `end`. While a write of the object runs it allows nothing."""
+        lease = Lease(key, stamps, is_revoked=stamps.closed_until() > now.boot)
+        self._leases.setdefault(key, set()).add(lease)
+        return lease
+
+    def end(self, lease: Lease) -> None:
+        # Nobody would revoke it any more.
+        lease.is_revoked = True
+        held = self._leases.get(lease.key, set())
+        held.discard(lease)
+        if not held:
+            self._leases.pop(lease.key, None)
+
+    def _revoke(self, key: CacheKey, but: Lease | None = None) -> None:
+        for lease in self._leases.get(key, ()):
+            if lease is not but:
+                lease.is_revoked = True
+
+    # Storing.
+
+    def store(
+        self, lease: Lease, current: StampPair, present: Present, now: Now
+    ) -> list[Removal] | None:
+        """Makes `present` the key's entry; gives what that cost, None where the lease forbids it.
+
+        What is too large for the budget is among what it cost, and nothing else is evicted for it.
+        """
+        if not lease.allows(current, now):
+            return None
+        return self._put(present, lease)
+
+    def adopt(self, present: Present) -> list[Removal] | None:
+        """Takes in a body found on disk, unless something newer is known or on its way."""
+        key = present.stored.key
+        if self._find(key) is not None or key in self._leases:
+            return None
+        return self._put(present, None)
+
+    def _put(self, present: Present, lease: Lease | None) -> list[Removal]:
+        key = present.stored.key
+        old = self.look_up(key)
+        if not (isinstance(old, Present) and _is_same_generation(old, present)):
+            self._revoke(key, but=lease)
+        removed = self._take_out(key, "replaced")
+        charge = _body_charge(present.body)
+        if charge > self._room_for_bodies:
+            return [*removed, Removal("body", "budget", present.body)]
+        self._place(key, present)
+        self.body_count += 1
+        self.body_bytes += charge
+        return removed + self._make_room()
+
+    def freshen(self, lease: Lease, current: StampPair, present: Present, now: Now) -> bool:
+        """Replaces a body's head, bytes unchanged. False where the lease forbids it."""
+        slot = self._find(lease.key)
+        if slot is None or not lease.allows(current, now):
+            return False
+        held = self._slots.what[slot]
+        if not isinstance(held, Present) or held.body != present.body:
+            return False
+        self._slots.what[slot] = present
+        return True
+
+    def remember(
+        self, lease: Lease, current: StampPair, absent: Absent, now: Now
+    ) -> list[Removal] | None:
+        """Makes a marker of an absence; gives what died, None where the lease forbids it.
+
+        What was held falls even where bodies leave no room to remember: an absence contradicts it.
+        """
+        if not lease.allows(current, now):
+            return None
+        key = lease.key
+        self._revoke(key, but=lease)
+        removed = self._take_out(key, "replaced")
+        charge = _marker_charge(key)
+        limits = self.limits
+        if limits.max_markers < 1 or self.body_bytes + charge > limits.budget_bytes:
+            return removed
+        while self.marker_count >= limits.max_markers:
+            removed += self._evict(MARKERS, "marker_cap")
+        while self.total_bytes + charge > limits.budget_bytes:
+            removed += self._evict(MARKERS, "budget")
+        self._slots.pack(self._place(key, key.target), absent)
+        self.marker_count += 1
+        self.marker_bytes += charge
+        return removed
+
+    @property
+    def _room_for_bodies(self) -> int:
+        return self.limits.budget_bytes - self.limits.marker_reserve_bytes
+
+    def _make_room(self) -> list[Removal]:
+        """Evicts until the budget holds: markers down to their reserve, then bodies. The newest
+        stays, since it fits alone.
+        """
+        limits = self.limits
+        removed: list[Removal] = []
+        while (
+            self.total_bytes > limits.budget_bytes
+            and self.marker_bytes > limits.marker_reserve_bytes
+        ):
+            removed += self._evict(MARKERS, "budget")
+        while self.body_bytes > self._room_for_bodies or self.total_bytes > limits.budget_bytes:
+            removed += self._evict(BODIES, "budget")
+        return removed
+
+    def _evict(self, which: int, reason: Reason) -> list[Removal]:
+        slot = self._slots.oldest(which)
+        assert slot is not None, "nothing is left to evict, and the budget is exceeded"
+        return self._take_out(self._key_of(slot), reason)
+
+    # Dropping.
+
+    def drop(self, key: CacheKey, reason: Reason) -> list[Removal]:
+        """Forgets the key and lets no fill that is under way bring it back."""
+        self._revoke(key)
+        return self._take_out(key, reason)
+
+    def drop_if(self, key: CacheKey, entry: Entry, reason: Reason) -> list[Removal]:
+        """Drops `entry` where it is still what is held."""
+        return self.drop(key, reason) if self.look_up(key) == entry else []
+
+    def drop_object(self, target: Object, reason: Reason) -> list[Removal]:
+        """Forgets every spelling, query and partition of an object."""
+        keys = set(self._spellings.get(target, ()))
+        # A path that holds a decoded `?` or `%` is no target of this object, but maybe of another.
+        if _is_plain(target.path):
+            keys |= {
+                CacheKey(space.namespace, target.path)
+                for space in self._spaces.values()
+                if space.namespace.location == target.location
+            }
+        keys |= {key for key in self._leases if key.object == target}
+        return [removal for key in keys for removal in self.drop(key, reason)]
+
+    def drop_location(self, location: str, reason: Reason) -> list[Removal]:
+        """Forgets everything of one origin."""
+        keys = [key for key in self.keys() if key.namespace.location == location]
+        keys += [key for key in self._leases if key.namespace.location == location]
+        return self.drop_all(keys, reason)
+
+    def drop_all(self, keys: Iterable[CacheKey], reason: Reason) -> list[Removal]:
+        return [removal for key in keys for removal in self.drop(key, reason)]
+
+    def leased_keys(self) -> list[CacheKey]:
+        """Keys that a fill is under way for."""
+        return list(self._leases)
+
+    def _take_out(self, key: CacheKey, reason: Reason) -> list[Removal]:
+        space = self._spaces.get(key.namespace)
+        slot = space.entries.pop(key.target, None) if space is not None else None
+        if space is None or slot is None:
+            return []
+        what = self._slots.what[slot]
+        self._slots.free(slot)
+        if not space.entries:
+            del self._spaces[key.namespace]
+            self._numbered[space.number] = None
+            self._free_numbers.append(space.number)
+        self._forget_spelling(key)
+        if isinstance(what, Present):
+            self.body_count -= 1
+            self.body_bytes -= _body_charge(what.body)
+            return [Removal("body", reason, what.body)]
+        self.marker_count -= 1
+        self.marker_bytes -= _marker_charge(key)
+        return [Removal("marker", reason)]
+
+    # Places.
+
+    def _find(self, key: CacheKey) -> int | None:
+        space = self._spaces.get(key.namespace)
+        return None if space is None else space.entries.get(key.target)
+
+    def _place(self, key: CacheKey, what: Present | bytes) -> int:
+        space = self._spaces.get(key.namespace)
+        if space is None:
+            space = self._open_space(key.namespace)
+        slot = space.entries[key.target] = self._slots.add(what, space.number)
+        if not _is_plain(key.target):
+            self._spellings.setdefault(key.object, set()).add(key)
+        return slot
+
+    def _open_space(self, namespace: Namespace) -> _Space:
+        if self._free_numbers:
+            number = self._free_numbers.pop()
+        else:
+            number = len(self._numbered)
+            self._numbered.append(None)
+        space = self._numbered[number] = self._spaces[namespace] = _Space(namespace, number)
+        return space
+
+    def _key_of(self, slot: int) -> CacheKey:
+        what = self._slots.what[slot]
+        if isinstance(what, Present):
+            return what.stored.key
+        space = self._numbered[self._slots.space(slot)]
+        assert space is not None and what is not None
+        return CacheKey(space.namespace, what)
+
+    def _forget_spelling(self, key: CacheKey) -> None:
+        if _is_plain(key.target):
+            return
+        spellings = self._spellings[key.object]
+        spellings.discard(key)
+        if not spellings:
+            del self._spellings[key.object]
+
+    # Invariants.
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError where the books don't agree. For tests; O(n)."""
+        markers = [self._key_of(slot) for slot in self._slots.in_order(MARKERS)]
+        bodies = [self._slots.what[slot] for slot in self._slots.in_order(BODIES)]
+        listed = {*markers, *(body.stored.key for body in bodies if isinstance(body, Present))}
+        assert len(listed) == len(markers) + len(bodies), "a key has two places"
+        assert listed == set(self.keys()), "what is listed is not what is held"
+        assert (self.marker_count, self.body_count) == (len(markers), len(bodies))
+        assert self.marker_bytes == sum(map(_marker_charge, markers))
+        assert self.body_bytes == sum(
+            _body_charge(body.body) for body in bodies if isinstance(body, Present)
+        )
+        assert self.total_bytes <= max(self.limits.budget_bytes, 0), "over the budget"
+        assert self.marker_count <= self.limits.max_markers
+        spelled = {key for keys in self._spellings.values() for key in keys}
+        assert spelled == {key for key in listed if not _is_plain(key.target)}
+        assert all(space.entries for space in self._spaces.values()), "an empty namespace is kept"
+        numbers = len(self._spaces) + len(self._free_numbers)
+        assert len(self._numbered) == numbers, "a namespace's number is lost"
+
+
+def _is_plain(target: bytes) -> bool:
+    return b"%" not in target and b"?" not in target
+
+
+def _body_charge(body: BodyRef) -> int:
+    return body.charge + BODY_FIXED_BYTES
+
+
+def _marker_charge(key: CacheKey) -> int:
+    charge = MARKER_FIXED_BYTES + len(key.target)
+    return charge if _is_plain(key.target) else charge + _SPELLING_BYTES + len(key.target)
+
+
+def _is_same_generation(one: Present, other: Present) -> bool:
+    validator = strong_validator(one.stored.fields)
+    return (
+        validator is not None
+        and validator == strong_validator(other.stored.fields)
+        and one.stored.length == other.stored.length
+    )

@@ -1,0 +1,135 @@
+"""What a look-up goes by, what a write invalidates, and which class a target belongs to.
+
+Bytes throughout: a target is compared as it is sent to the origin, never parsed and put together
+again. Keying too finely costs a miss; keying too coarsely would be wrong data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal
+from urllib.parse import unquote_to_bytes
+
+KeyClass = Literal["metadata", "listing", "chunk"]
+
+METADATA_NAMES = (
+    "zarr.json",
+    ".zarray",
+    ".zgroup",
+    ".zattrs",
+    ".zmetadata",
+    "attributes.json",
+    "info",
+    "manifest.ocdbt",
+    "repo",
+    "*.json",
+    "*.yaml",
+)
+_PLAIN_METADATA = frozenset(name for name in METADATA_NAMES if "*" not in name)
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """Everything of a cache key but the target. Entries of two namespaces never meet.
+
+    `location` is the origin's scheme, host and port; `identity` names the sidecar's own credential
+    by its configuration ("" for none); `partition` is a keyed hash of the client's credentials
+    (b"" for a client that brought none).
+    """
+
+    location: str
+    identity: str = ""
+    partition: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """The unit of invalidation: all spellings, queries, partitions and ranges of one resource.
+
+    `path` is percent-decoded, as sent to the origin, without a query.
+    """
+
+    location: str
+    path: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CacheKey:
+    namespace: Namespace
+    target: bytes
+
+    @property
+    def object(self) -> Object:
+        return Object(self.namespace.location, object_path(self.target))
+
+    def serialised(self) -> bytes:
+        """One byte string for each key, no two alike: no part can hold a NUL."""
+        space = self.namespace
+        return b"\0".join(
+            (space.location.encode(), space.identity.encode(), space.partition, self.target)
+        )
+
+
+def object_path(target: bytes) -> bytes:
+    path = target.partition(b"?")[0]
+    return unquote_to_bytes(path) if b"%" in path else path
+
+
+def key_target(target: bytes, ignored_query: frozenset[bytes]) -> bytes:
+    """The raw target less the query parameters that don't select a representation."""
+    path, mark, query = target.partition(b"?")
+    if not query or not ignored_query:
+        return target
+    parts = query.split(b"&")
+    kept = [part for part in parts if part.partition(b"=")[0] not in ignored_query]
+    if len(kept) == len(parts):
+        return target
+    return path + mark + b"&".join(kept) if kept else path
+
+
+def origin_target(target: bytes) -> bytes:
+    """The origin-form of a request target that came as origin-form or absolute-form (RFC 9112
+    §3.2).
+
+    Raises ValueError for any other form.
+    """
+    if target.startswith(b"/"):
+        return target
+    scheme, separator, rest = target.partition(b"://")
+    if not separator or scheme.lower() not in (b"http", b"https"):
+        raise ValueError("the target is neither a path nor an http URL")
+    cut = min((i for i in (rest.find(b"/"), rest.find(b"?")) if i >= 0), default=len(rest))
+    path = rest[cut:]
+    return path if path.startswith(b"/") else b"/" + path
+
+
+def leaves_its_root(target: bytes) -> bool:
+    """Whether dot segments, in any spelling, climb above the target's first segment."""
+    path = object_path(target).replace(b"\\", b"/")
+    if b".." not in path:
+        return False
+    depth = 0
+    for segment in path.split(b"/"):
+        if segment == b"..":
+            depth -= 1
+            if depth < 0:
+                return True
+        elif segment not in (b"", b"."):
+            depth += 1
+    return False
+
+
+def classify(target: bytes, extra_metadata_names: tuple[str, ...] = ()) -> KeyClass:
+    path = object_path(target)
+    if path.endswith(b"/"):
+        return "listing"
+    directory, _, name_bytes = path.rpartition(b"/")
+    name = name_bytes.decode(errors="replace")
+    if name in _PLAIN_METADATA or name.endswith((".json", ".yaml")):
+        return "metadata"
+    if directory.endswith(b"/refs") or b"/refs/" in directory:
+        return "metadata"
+    if any(fnmatchcase(name, pattern) for pattern in extra_metadata_names):
+        return "metadata"
+    return "chunk"

@@ -1,0 +1,133 @@
+"""Preconditions and ranges on a stored representation (RFC 9110 §13, §14)."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from chunkside.core.decision import (
+    NotModified,
+    Part,
+    PreconditionFailed,
+    Selection,
+    Unsatisfiable,
+    Whole,
+)
+from chunkside.core.entry import Stored
+from chunkside.core.fields import Fields
+from chunkside.core.freshness import http_date
+
+# No offset has a hundred digits, and int() refuses some thousand of them.
+_SINGLE = re.compile(
+    rb"bytes=[ \t]*(?:([0-9]{1,99})-([0-9]{0,99})|-([0-9]{1,99}))[ \t]*", re.IGNORECASE
+)
+_ENTITY_TAG = re.compile(rb'(W/)?"([^"]*)"')
+_STRONG_AFTER_SECONDS = 60.0
+
+RangeForm = Literal["none", "single", "several"]
+
+
+def range_form(fields: Fields) -> RangeForm:
+    """What kind of range is asked for; malformed ones are none (RFC 9110 §14.2)."""
+    if b"range" not in fields:
+        return "none"
+    value = fields.combined(b"range")
+    if value.lower().startswith(b"bytes=") and b"," in value:
+        return "several"
+    return "single" if _bounds(value) is not None else "none"
+
+
+def first_byte(fields: Fields) -> int | None:
+    """Offset of a single range's first byte; None for one that counts from the end."""
+    bounds = _bounds(fields.combined(b"range"))
+    return None if bounds is None else bounds[0]
+
+
+def _bounds(value: bytes) -> tuple[int | None, int | None] | None:
+    match = _SINGLE.fullmatch(value)
+    if match is None:
+        return None
+    if match[3] is not None:
+        return None, int(match[3])
+    first = int(match[1])
+    last = int(match[2]) if match[2] else None
+    return None if last is not None and last < first else (first, last)
+
+
+def select(fields: Fields, stored: Stored, *, is_get: bool = True) -> Selection:
+    """Which part of `stored` a GET or HEAD with these fields gets, in the order of RFC 9110
+    §13.2.2.
+    """
+    if _fails(fields, stored):
+        return PreconditionFailed()
+    if _is_unmodified(fields, stored):
+        return NotModified()
+    bounds = _bounds(fields.combined(b"range"))
+    if not is_get or bounds is None or not _range_applies(fields, stored):
+        return Whole()
+    return _part(bounds, stored.length)
+
+
+def _part(bounds: tuple[int | None, int | None], length: int) -> Selection:
+    first, last = bounds
+    if first is None:
+        suffix = min(last or 0, length)
+        return Part(length - suffix, length - 1) if suffix else Unsatisfiable()
+    if first >= length:
+        return Unsatisfiable()
+    return Part(first, length - 1 if last is None else min(last, length - 1))
+
+
+def _fails(fields: Fields, stored: Stored) -> bool:
+    if b"if-match" in fields:
+        return not _matches(fields.combined(b"if-match"), stored.etag, strongly=True)
+    limit = http_date(fields.get(b"if-unmodified-since"))
+    modified = http_date(stored.last_modified)
+    return limit is not None and modified is not None and modified > limit
+
+
+def _is_unmodified(fields: Fields, stored: Stored) -> bool:
+    if b"if-none-match" in fields:
+        return _matches(fields.combined(b"if-none-match"), stored.etag, strongly=False)
+    limit = http_date(fields.get(b"if-modified-since"))
+    modified = http_date(stored.last_modified)
+    return limit is not None and modified is not None and modified <= limit
+
+
+def _matches(listed: bytes, etag: bytes | None, *, strongly: bool) -> bool:
+    if listed.strip() == b"*":
+        return True
+    held = _ENTITY_TAG.fullmatch(etag) if etag is not None else None
+    if held is None or (strongly and held[1]):
+        return False
+    return any(
+        tag[2] == held[2] and not (strongly and tag[1]) for tag in _ENTITY_TAG.finditer(listed)
+    )
+
+
+def _range_applies(fields: Fields, stored: Stored) -> bool:
+    if b"if-range" not in fields:
+        return True
+    condition = fields.get(b"if-range")
+    validators = (_strong_tag(stored.fields), _strong_date(stored.fields))
+    return condition is not None and condition in validators
+
+
+def strong_validator(fields: Fields) -> bytes | None:
+    """An ETag without `W/`, or where there is no ETag a Last-Modified at least 60 s before `Date`;
+    None if there is neither.
+    """
+    return _strong_tag(fields) if b"etag" in fields else _strong_date(fields)
+
+
+def _strong_tag(fields: Fields) -> bytes | None:
+    etag = fields.get(b"etag")
+    tag = _ENTITY_TAG.fullmatch(etag) if etag is not None else None
+    return etag if tag is not None and tag[2] and not tag[1] else None
+
+
+def _strong_date(fields: Fields) -> bytes | None:
+    modified, date = http_date(fields.get(b"last-modified")), http_date(fields.get(b"date"))
+    if modified is None or date is None or date - modified < _STRONG_AFTER_SECONDS:
+        return None
+    return fields.get(b"last-modified")

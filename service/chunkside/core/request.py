@@ -1,0 +1,32 @@
+"""A request as the policy sees it. Knows no socket and no body bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chunkside.core.fields import Fields
+from chunkside.core.key import CacheKey, KeyClass
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PROPFIND", "REPORT", "SEARCH"})
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """`target` is the raw origin-form target as it goes to the origin, the upstream's prefix
+    included.
+
+    `fields` are the end-to-end fields that may be forwarded, Host not among them. `is_signed`: the
+    client's own signature is on it, so that it passes verbatim and proves nothing to the cache.
+    """
+
+    method: str
+    target: bytes
+    fields: Fields
+    key: CacheKey
+    key_class: KeyClass
+    has_body: bool = False
+    is_signed: bool = False
+
+    @property
+    def is_safe(self) -> bool:
+        return self.method in SAFE_METHODS

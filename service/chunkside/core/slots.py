@@ -1,0 +1,119 @@
+"""Where entries lie and in what order they were used: parallel arrays, linked by number.
+
+An absence costs its share of these arrays, one int, one place in a dict and its key. An object for
+each would cost twice the memory, and an OrderedDict of them three times.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Final
+
+from chunkside.core.entry import Absent, Now, Present
+
+MARKERS: Final = 0
+BODIES: Final = 1
+_HEADS: Final = 2
+
+_IS_GONE: Final = 1
+_ANY_ORIGIN: Final = 2
+_FLAG_BITS: Final = 8
+
+
+class Slots:
+    """Numbered places, each on one of two lists, least recently used first.
+
+    A place holds a Present, or an absence packed into the arrays beside its target.
+    """
+
+    __slots__ = ("_boot", "_free", "_life", "_next", "_prev", "_tag", "_token", "_wall", "what")
+
+    def __init__(self) -> None:
+        # The first two places are the heads of the two circular lists.
+        self.what: list[Present | bytes | None] = [None] * _HEADS
+        self._next = array("I", (MARKERS, BODIES))
+        self._prev = array("I", (MARKERS, BODIES))
+        self._tag = array("I", (0, 0))
+        self._boot = array("d", (0.0, 0.0))
+        self._wall = array("I", (0, 0))
+        self._life = array("f", (0.0, 0.0))
+        self._token = array("Q", (0, 0))
+        self._free: list[int] = []
+
+    def add(self, what: Present | bytes, space: int) -> int:
+        """Puts `what` at the used end of its list; gives its number."""
+        if self._free:
+            slot = self._free.pop()
+            self.what[slot] = what
+        else:
+            slot = len(self.what)
+            self.what.append(what)
+            for column in (
+                self._next,
+                self._prev,
+                self._tag,
+                self._boot,
+                self._wall,
+                self._life,
+                self._token,
+            ):
+                column.append(0)
+        self._tag[slot] = space << _FLAG_BITS
+        self._append(slot, BODIES if isinstance(what, Present) else MARKERS)
+        return slot
+
+    def free(self, slot: int) -> None:
+        self._unlink(slot)
+        self.what[slot] = None
+        self._free.append(slot)
+
+    def touch(self, slot: int) -> None:
+        self._unlink(slot)
+        self._append(slot, BODIES if isinstance(self.what[slot], Present) else MARKERS)
+
+    def oldest(self, which: int) -> int | None:
+        """The least recently used place of MARKERS or BODIES."""
+        slot = self._next[which]
+        return slot if slot != which else None
+
+    def in_order(self, which: int) -> list[int]:
+        """All places of a list, least recently used first."""
+        order = []
+        slot = self._next[which]
+        while slot != which:
+            order.append(slot)
+            slot = self._next[slot]
+        return order
+
+    def space(self, slot: int) -> int:
+        return self._tag[slot] >> _FLAG_BITS
+
+    def pack(self, slot: int, absent: Absent) -> None:
+        flags = (_IS_GONE if absent.status == 410 else 0) | (
+            _ANY_ORIGIN if absent.allows_any_origin else 0
+        )
+        self._tag[slot] = self.space(slot) << _FLAG_BITS | flags
+        self._boot[slot] = absent.requested_at.boot
+        # Whole seconds, rounded up: a marker's age by the wall clock may read up to a second less.
+        self._wall[slot] = min(max(int(absent.requested_at.wall) + 1, 0), 2**32 - 1)
+        self._life[slot] = absent.lifetime
+        self._token[slot] = absent.token
+
+    def unpack(self, slot: int) -> Absent:
+        flags = self._tag[slot]
+        return Absent(
+            status=410 if flags & _IS_GONE else 404,
+            requested_at=Now(self._boot[slot], float(self._wall[slot])),
+            lifetime=self._life[slot],
+            token=self._token[slot],
+            allows_any_origin=bool(flags & _ANY_ORIGIN),
+        )
+
+    def _append(self, slot: int, head: int) -> None:
+        last = self._prev[head]
+        self._prev[slot], self._next[slot] = last, head
+        self._next[last] = self._prev[head] = slot
+
+    def _unlink(self, slot: int) -> None:
+        before, after = self._prev[slot], self._next[slot]
+        self._next[before], self._prev[after] = after, before

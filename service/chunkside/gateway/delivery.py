@@ -1,0 +1,117 @@
+"""One client's share of a body that may still be arriving, at that client's own speed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Final
+
+from chunkside.core.cache_status import CacheStatus, Result
+from chunkside.core.heads import SelectedHead, head_of
+from chunkside.core.ranges import select, strong_validator
+from chunkside.core.request import Request
+from chunkside.gateway.errors import BodyTorn, OriginUnreachable
+from chunkside.gateway.fills import SMALL_BODY_BYTES, Fill
+from chunkside.gateway.growing import LeftBehind
+from chunkside.gateway.origin import Rest, rest_of_body
+from chunkside.gateway.outcomes import Filled
+from chunkside.gateway.ports import Buffer, Upstream
+from chunkside.gateway.reply import SLICE_BYTES, Reply
+
+# A body of unknown length is held back this long, so that most readers get a Content-Length.
+_UNKNOWN_LENGTH_BYTES: Final = 8 << 20
+_UNKNOWN_LENGTH_SECONDS: Final = 1.0
+
+
+class Delivery:
+    """Follows the body from the moment it is made, so that nothing it needs is let go of."""
+
+    def __init__(self, upstream: Upstream, fill: Fill, filled: Filled, start: int = 0) -> None:
+        self._upstream = upstream
+        self._fill = fill
+        self._filled = filled
+        self._body = filled.body
+        self._follower = filled.body.follow(start)
+
+    async def reply(self, request: Request, result: Result, status: CacheStatus) -> Reply:
+        try:
+            await self._wait_for_length()
+            length = self._body.length
+            stored = replace(self._filled.stored, length=length or 0)
+            head = head_of(stored, select(request.fields, stored))
+            body: bytes | AsyncIterator[Buffer] = b""
+            if length is None and head.status == 200:
+                body = self._stream(0, None)
+            elif length is not None and length <= SMALL_BODY_BYTES:
+                body = await self._whole(head)
+            elif head.length:
+                body = self._stream(head.first, head.end)
+        except BaseException:
+            self._follower.close()
+            raise
+        is_open = length is None and head.status == 200
+        return Reply(
+            head.status,
+            head.fields,
+            body,
+            None if is_open else head.length,
+            result,
+            status,
+            release=self._follower.close,
+        )
+
+    async def _wait_for_length(self) -> None:
+        if self._body.length is not None:
+            return
+        try:
+            async with asyncio.timeout(_UNKNOWN_LENGTH_SECONDS):
+                await self._body.until_length_is_known(_UNKNOWN_LENGTH_BYTES)
+        except TimeoutError:
+            # It goes on chunked.
+            return
+
+    async def _whole(self, head: SelectedHead) -> bytes:
+        """A small body is answered in one piece, so that one that breaks off is told as an
+        error.
+        """
+        try:
+            whole = await self._body.whole()
+        except BodyTorn as torn:
+            raise OriginUnreachable("The origin broke off in the middle of its answer.") from torn
+        return whole[head.first : head.end]
+
+    async def _stream(self, position: int, end: int | None) -> AsyncIterator[Buffer]:
+        """Bytes from `position` to `end`, exclusive; to wherever the body ends where that is
+        None.
+        """
+        follower = self._follower
+        try:
+            while end is None or position < end:
+                if end is None and not await follower.wait_at(position):
+                    return
+                most = SLICE_BYTES if end is None else min(SLICE_BYTES, end - position)
+                piece = await follower.read(position, most)
+                position += len(piece)
+                yield piece
+            return
+        except LeftBehind:
+            follower.close()
+        async for piece in self._alone(position, end):
+            yield piece
+
+    async def _alone(self, position: int, end: int | None) -> AsyncIterator[Buffer]:
+        """The rest by a request of this client's own, of the same version or not at all."""
+        validator = strong_validator(self._filled.stored.fields)
+        length = self._body.length
+        if validator is None or length is None or end is None:
+            raise BodyTorn
+        rest = Rest(self._fill.asked, validator, length)
+        async with aclosing(rest_of_body(self._upstream, rest, position)) as chunks:
+            async for chunk in chunks:
+                piece = chunk[: end - position]
+                position += len(piece)
+                yield piece
+                if position >= end:
+                    return

@@ -1,0 +1,125 @@
+"""What the driver's parts share: the index, the policy, and the ports to the world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from chunkside.core.entry import Absent, Now, Present
+from chunkside.core.freshness import Policy
+from chunkside.core.index import Index, Lease, Reason, Removal
+from chunkside.core.key import CacheKey, Object
+from chunkside.gateway.errors import StoreFault
+from chunkside.gateway.ports import BodyStore, Clock, Observer, StampTable, Upstream
+from chunkside.gateway.tasks import Tasks
+
+Stamped = TypeVar("Stamped")
+
+
+@dataclass(slots=True)
+class Edges:
+    """`write_seconds`: the longest that a write may take. `uncommitted_bytes`: of small bodies that
+    were answered and wait for their commit. `is_scanning`: the directory has not been read whole
+    yet, so that the index may lack what lies on disk.
+    """
+
+    index: Index
+    policy: Policy
+    store: BodyStore
+    stamps: StampTable
+    upstream: Upstream
+    clock: Clock
+    observer: Observer
+    write_seconds: float = 300.0
+    tasks: Tasks = field(default_factory=Tasks)
+    uncommitted_bytes: int = 0
+    is_scanning: bool = True
+
+    def now(self) -> Now:
+        return self.clock.now()
+
+    def lease(self, key: CacheKey) -> Lease:
+        return self.index.lease(key, self.stamps.read(key.object), self.now())
+
+    def store_body(self, lease: Lease, present: Present) -> bool:
+        """Makes a committed file the key's entry; where the lease forbids it, has the file
+        removed.
+        """
+        current = self.stamps.read(lease.key.object)
+        removals = self.index.store(lease, current, present, self.now())
+        if removals is None:
+            self.discard([Removal("body", "invalidated", present.body)])
+            return False
+        self.discard(removals)
+        return True
+
+    def remember_absence(self, lease: Lease, absent: Absent) -> bool:
+        current = self.stamps.read(lease.key.object)
+        removals = self.index.remember(lease, current, absent, self.now())
+        if removals is None:
+            return False
+        self.discard(removals)
+        return True
+
+    def freshen(self, lease: Lease, present: Present) -> bool:
+        current = self.stamps.read(lease.key.object)
+        return self.index.freshen(lease, current, present, self.now())
+
+    def may_store(self, lease: Lease) -> bool:
+        return lease.allows(self.stamps.read(lease.key.object), self.now())
+
+    def discard(self, removals: Iterable[Removal]) -> None:
+        """Counts what died and has its files unlinked."""
+        bodies = []
+        for removal in removals:
+            self.observer.removed(removal.kind, removal.reason)
+            if removal.body is not None:
+                bodies.append(removal.body)
+        if bodies:
+            self.tasks.start(self.store.remove(bodies), "unlinking of bodies")
+
+    # Writes and purges. Stamp first, drop after: what can't be unlinked is dead all the same.
+
+    def begin_write(self, target: Object, seconds: float, *, whole_location: bool) -> int:
+        """Lets nobody store anything of `target` for `seconds`, and forgets what is held of it.
+
+        What it gives names the write for `end_write`.
+        """
+        name = self._stamp(
+            lambda: self.stamps.close(target, seconds, whole_location=whole_location)
+        )
+        self._forget(target, "invalidated", whole_location=whole_location)
+        return name
+
+    def end_write(
+        self, target: Object, name: int, closed_for: float, *, whole_location: bool
+    ) -> None:
+        """Forgets once more. With `closed_for` 0 the object may be stored again at once."""
+        self._stamp(
+            lambda: (
+                self.stamps.close(target, closed_for, whole_location=whole_location, ends=name)
+                if closed_for
+                else self.stamps.renew(target, whole_location=whole_location, ends=name)
+            )
+        )
+        self._forget(target, "invalidated", whole_location=whole_location)
+
+    def purge(self, target: Object, *, whole_location: bool) -> None:
+        """Forgets as a write does, and closes nothing."""
+        self._stamp(lambda: self.stamps.renew(target, whole_location=whole_location, ends=None))
+        self._forget(target, "purged", whole_location=whole_location)
+
+    def _stamp(self, write: Callable[[], Stamped]) -> Stamped:
+        try:
+            return write()
+        except StoreFault as fault:
+            # The table has left the directory: all its stamps are new ones, and this can't fail.
+            self.observer.store_failed(fault.operation, fault.cause)
+            return write()
+
+    def _forget(self, target: Object, reason: Reason, *, whole_location: bool) -> None:
+        if whole_location:
+            self.discard(self.index.drop_location(target.location, reason))
+        else:
+            self.discard(self.index.drop_object(target, reason))

@@ -1,0 +1,46 @@
+"""What can go wrong outside, in the gateway's own words. Edges translate foreign exceptions into
+these.
+"""
+
+from __future__ import annotations
+
+
+class OriginError(Exception):
+    """The origin gave no usable answer. `status` is what a client is told (503, 504 or 502)."""
+
+    status = 502
+
+
+class OriginUnreachable(OriginError):
+    """Refused, reset, or gone before an answer's head."""
+
+    status = 503
+
+
+class OriginTooSlow(OriginError):
+    """No answer's head within the time allowed."""
+
+    status = 504
+
+
+class OriginNonsense(OriginError):
+    """An answer that means nothing to the question, or is no HTTP."""
+
+    status = 502
+
+
+class BodyTorn(Exception):
+    """A body ended before its end. Nothing after the bytes already given can be had from here."""
+
+
+class StoreFault(Exception):
+    """The disk failed. `operation` and `cause` (an errno name) are bounded words for metrics."""
+
+    def __init__(self, operation: str, cause: str) -> None:
+        super().__init__(f"{operation}: {cause}")
+        self.operation = operation
+        self.cause = cause
+
+
+class RequestAborted(Exception):
+    """The client went away while its request's body was being read."""

@@ -1,0 +1,96 @@
+"""The driver: looks up, has it decided, carries it out. One request in, one reply out."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from chunkside.core.cache_status import CacheStatus
+from chunkside.core.decision import (
+    Fill,
+    FollowElseRelay,
+    Refuse,
+    Relay,
+    Serve,
+    ServeAbsence,
+    Write,
+)
+from chunkside.core.entry import Entry
+from chunkside.core.key import CacheKey
+from chunkside.core.policy import decide
+from chunkside.core.request import Request
+from chunkside.gateway.adoption import Adoption
+from chunkside.gateway.edges import Edges
+from chunkside.gateway.errors import OriginError
+from chunkside.gateway.fills import Fills
+from chunkside.gateway.passing import Passing
+from chunkside.gateway.ports import Content
+from chunkside.gateway.reply import Reply, error_reply, refusal
+from chunkside.gateway.shelf import Shelf
+from chunkside.gateway.waiting import Waiting
+
+
+class Gateway:
+    def __init__(self, edges: Edges) -> None:
+        self._edges = edges
+        self.fills = Fills(edges)
+        self.adoption = Adoption(edges)
+        self._passing = Passing(edges)
+        self._shelf = Shelf(edges)
+        self._waiting = Waiting(edges, self.fills, self._passing, self._shelf)
+
+    async def answer(self, request: Request, content: Content | None = None) -> Reply:
+        """The reply to a request; the sidecar's own errors are replies too."""
+        try:
+            entry = await self._find(request)
+            reply = await self._answer(request, content, entry)
+            if reply is None:
+                # A body that can't be opened is a miss.
+                reply = await self._answer(request, content, None)
+            assert reply is not None, "served from store without an entry"
+            return reply
+        except OriginError as error:
+            return error_reply(error)
+
+    async def _answer(
+        self, request: Request, content: Content | None, entry: Entry | None
+    ) -> Reply | None:
+        """None only where a body was to be served and its file is of no use."""
+        edges, passing = self._edges, self._passing
+        decision = decide(request, entry, edges.now(), edges.policy)
+        match decision:
+            case Serve(present, ttl):
+                status = CacheStatus(is_hit=True, ttl=ttl)
+                return await self._shelf.body(request, present, "hit", status)
+            case ServeAbsence():
+                return self._shelf.absence(request, decision)
+            case Fill():
+                return await self._waiting.answer(request, decision)
+            case FollowElseRelay(forward):
+                reply = await self._waiting.follow_range(request)
+                return reply or await passing.relay(request, content, forward, entry)
+            case Relay(forward):
+                return await passing.relay(request, content, forward, entry)
+            case Write(is_broad):
+                return await passing.write(request, content, is_broad=is_broad)
+            case Refuse():
+                return refusal(decision)
+            case _:
+                assert_never(decision)
+
+    async def _find(self, request: Request) -> Entry | None:
+        """The entry that still holds under the current stamps."""
+        if request.method not in ("GET", "HEAD"):
+            return None
+        entry = self._held(request.key)
+        if entry is None:
+            # While the disk was asked another's fill may have ended.
+            entry = await self.adoption.look(request.key) or self._held(request.key)
+        return entry
+
+    def _held(self, key: CacheKey) -> Entry | None:
+        edges = self._edges
+        entry = edges.index.look_up(key)
+        if entry is not None and entry.token != edges.stamps.read(key.object).token:
+            edges.discard(edges.index.drop(key, "invalidated"))
+            return None
+        return entry

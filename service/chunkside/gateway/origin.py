@@ -1,0 +1,119 @@
+"""Bringing whole bodies from the origin, in several pieces where it must be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from chunkside.core.ranges import strong_validator
+from chunkside.core.response import ResponseHead
+from chunkside.gateway.errors import BodyTorn, OriginError
+from chunkside.gateway.ports import OriginRequest, OriginResponse, Upstream
+
+RESUMPTIONS: Final = 3
+_CONTENT_RANGE = re.compile(rb"bytes ([0-9]+)-([0-9]+)/([0-9]+)")
+
+
+async def whole_body(
+    upstream: Upstream, request: OriginRequest, response: OriginResponse
+) -> AsyncGenerator[bytes, None]:
+    """The body of `response`, the answer to the full GET `request`.
+
+    Where it ends early and has a strong validator and a known length, the rest is asked for.
+    Raises BodyTorn where that can't be.
+    """
+    position = 0
+    try:
+        async for chunk in response.chunks():
+            position += len(chunk)
+            yield chunk
+        return
+    except BodyTorn:
+        head = response.head
+        validator = strong_validator(head.fields)
+        if validator is None or head.length is None:
+            raise
+    finally:
+        response.close()
+    rest = Rest(request, validator, head.length)
+    async for chunk in rest_of_body(upstream, rest, position):
+        yield chunk
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """An answer of which `read` was read already; `more` gives what follows."""
+
+    response: OriginResponse
+    read: bytes
+    more: AsyncIterator[bytes]
+
+    @property
+    def head(self) -> ResponseHead:
+        return self.response.head
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        yield self.read
+        async for chunk in self.more:
+            yield chunk
+
+    def close(self) -> None:
+        self.response.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What to ask for the remaining bytes of one version: `length` bytes in all."""
+
+    request: OriginRequest
+    validator: bytes
+    length: int
+
+
+async def rest_of_body(
+    upstream: Upstream, rest: Rest, position: int
+) -> AsyncGenerator[bytes, None]:
+    """Bytes from `position` to the end of the version that `rest` names.
+
+    Raises BodyTorn where the origin no longer has that version or can't give its parts.
+    """
+    for _ in range(RESUMPTIONS):
+        asked_from = position
+        fields = rest.request.fields.plus(
+            (b"Range", b"bytes=%d-" % position), (b"If-Range", rest.validator)
+        )
+        try:
+            response = await upstream.send(replace(rest.request, fields=fields))
+        except OriginError as error:
+            raise BodyTorn from error
+        try:
+            if not _continues(response, rest, position):
+                raise BodyTorn
+            async for chunk in response.chunks():
+                # Content-Range was checked, but the bytes that follow may be other than it says.
+                piece = chunk[: rest.length - position]
+                position += len(piece)
+                yield piece
+            if position == rest.length:
+                return
+            raise BodyTorn
+        except BodyTorn:
+            if position == asked_from:
+                raise
+        finally:
+            response.close()
+    raise BodyTorn
+
+
+def _continues(response: OriginResponse, rest: Rest, position: int) -> bool:
+    head = response.head
+    told = _CONTENT_RANGE.fullmatch(head.fields.get(b"content-range") or b"")
+    if head.status != 206 or told is None:
+        return False
+    if (int(told[1]), int(told[2]), int(told[3])) != (position, rest.length - 1, rest.length):
+        return False
+    # A 206 to If-Range need not repeat Last-Modified, but must repeat ETag (RFC 9110 §15.3.7).
+    named = strong_validator(head.fields)
+    return named == rest.validator or (named is None and not rest.validator.startswith(b'"'))

@@ -1,0 +1,67 @@
+"""Every way in which a wait for a fill can end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chunkside.core.decision import NotStored
+from chunkside.core.entry import Present, Stored
+from chunkside.core.response import ResponseHead
+from chunkside.gateway.errors import OriginError
+from chunkside.gateway.growing import GrowingBody
+from chunkside.gateway.ports import OriginResponse
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A storable 200 whose body is arriving, or has arrived. `is_stored`: it will be remembered."""
+
+    stored: Stored
+    body: GrowingBody
+    is_stored: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Freshened:
+    """The stale body still holds. `is_stored` is False where a write came between."""
+
+    present: Present
+    is_stored: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A small whole answer for all who wait: an absence, an error, a redirect."""
+
+    head: ResponseHead
+    body: bytes
+    is_stored: bool
+
+
+@dataclass(slots=True)
+class Apart:
+    """An answer that may not be shared: whoever claims it first has it, others ask for
+    themselves.
+    """
+
+    head: ResponseHead
+    response: OriginResponse | None
+    reason: NotStored
+
+    def claim(self) -> OriginResponse | None:
+        response, self.response = self.response, None
+        return response
+
+    def let_go(self) -> None:
+        """Closes what nobody has claimed."""
+        response = self.claim()
+        if response is not None:
+            response.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    error: OriginError
+
+
+Outcome = Filled | Freshened | Answered | Apart | Failed

@@ -1,0 +1,117 @@
+"""What goes to the origin and comes back unstored: relayed reads, and writes between two stamps."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Final
+
+from chunkside.core.cache_status import CacheStatus, Result
+from chunkside.core.decision import Forward
+from chunkside.core.entry import Absent, Entry, Present
+from chunkside.core.policy import proves_existence
+from chunkside.core.request import Request
+from chunkside.gateway.edges import Edges
+from chunkside.gateway.errors import OriginNonsense
+from chunkside.gateway.ports import Buffer, Content, OriginRequest, OriginResponse
+from chunkside.gateway.reply import Reply
+
+# For this long after a write whose fate is unknown nothing of its object is stored.
+UNKNOWN_FATE_SECONDS: Final = 60.0
+_CONDITIONS: Final = frozenset(
+    {b"if-none-match", b"if-modified-since", b"if-match", b"if-unmodified-since"}
+)
+
+
+class Passing:
+    def __init__(self, edges: Edges) -> None:
+        self._edges = edges
+
+    async def relay(
+        self, request: Request, content: Content | None, forward: Forward, entry: Entry | None
+    ) -> Reply:
+        response = await self._edges.upstream.send(_asked(request, content))
+        self._weigh(request, response.head.status, entry)
+        status = CacheStatus(
+            forward=forward,
+            fwd_status=response.head.status,
+            detail="negative" if isinstance(entry, Absent) else None,
+        )
+        is_a_read = request.method in ("GET", "HEAD") and forward is not Forward.BYPASS
+        return self.pass_on(request, response, "miss" if is_a_read else "bypass", status)
+
+    def _weigh(self, request: Request, status: int, entry: Entry | None) -> None:
+        """Drops what the origin's answer to this very key contradicts.
+
+        A marker falls even if it was made meanwhile: to forget one too many costs a request.
+        """
+        if request.method not in ("GET", "HEAD"):
+            return
+        edges = self._edges
+        held = edges.index.look_up(request.key)
+        is_contradicted = (isinstance(held, Absent) and proves_existence(status)) or (
+            isinstance(held, Present) and held == entry and status in (404, 410)
+        )
+        if held is not None and is_contradicted:
+            edges.discard(edges.index.drop_if(request.key, held, "replaced"))
+
+    def pass_on(
+        self, request: Request, response: OriginResponse, result: Result, status: CacheStatus
+    ) -> Reply:
+        """The origin's answer as it comes, unless it is one that a GET can't have."""
+        head = response.head
+        if request.method == "GET" and _is_nonsense(request, head.status):
+            response.close()
+            raise OriginNonsense(f"The origin answered {head.status} to a plain GET.")
+        status = replace(status, fwd_status=head.status)
+        has_body = request.method != "HEAD" and head.status not in (204, 304)
+        return Reply(
+            head.status,
+            head.fields,
+            _body(response) if has_body else b"",
+            head.length,
+            result,
+            status,
+            release=response.close,
+        )
+
+    async def write(self, request: Request, content: Content | None, *, is_broad: bool) -> Reply:
+        """Forwards a write. What is held of its object falls before and after, whatever comes of
+        it.
+
+        While it runs nothing of the object is stored, nor for a while after one whose fate is
+        unknown: no answer, or one that says that the origin itself doesn't know.
+        """
+        edges, target = self._edges, request.key.object
+        seconds = edges.write_seconds + UNKNOWN_FATE_SECONDS
+        name = edges.begin_write(target, seconds, whole_location=is_broad)
+        edges.observer.invalidated(request.method)
+        is_known = False
+        try:
+            response = await edges.upstream.send(_asked(request, content))
+            is_known = response.head.status < 500
+        finally:
+            closed_for = 0.0 if is_known else UNKNOWN_FATE_SECONDS
+            edges.end_write(target, name, closed_for, whole_location=is_broad)
+        status = CacheStatus(forward=Forward.METHOD)
+        return self.pass_on(request, response, "bypass", status)
+
+
+def _asked(request: Request, content: Content | None) -> OriginRequest:
+    return OriginRequest(request.method, request.target, request.fields, request.key_class, content)
+
+
+def _is_nonsense(request: Request, status: int) -> bool:
+    """Statuses that readers take for absence, or for a whole body, where nothing was asked for
+    them.
+    """
+    if status in (204, 205):
+        return True
+    if status == 304:
+        return not any(name in request.fields for name in _CONDITIONS)
+    return status == 206 and b"range" not in request.fields and b"x-ms-range" not in request.fields
+
+
+async def _body(response: OriginResponse) -> AsyncIterator[Buffer]:
+    async for chunk in response.chunks():
+        yield chunk

@@ -1,0 +1,209 @@
+"""The ports: what the gateway needs of the world. Each has one contract suite for all that fit
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from chunkside.core.entry import BodyRef, Now, StampPair, Stored
+from chunkside.core.fields import Fields
+from chunkside.core.key import CacheKey, KeyClass, Object
+from chunkside.core.response import ResponseHead
+
+Buffer = bytes | memoryview
+
+
+class Clock(Protocol):
+    def now(self) -> Now: ...
+
+
+class BodyReader(Protocol):
+    """Random access to one body's bytes."""
+
+    @property
+    def length(self) -> int: ...
+
+    async def read(self, start: int, limit: int) -> Buffer:
+        """At least one and at most `limit` bytes from offset `start`; `start` lies before the end.
+
+        The buffer is valid for as long as it is referenced. Raises BodyTorn.
+        """
+        ...
+
+    def read_now(self) -> Buffer | None:
+        """The whole body where that needs no waiting (small and in memory), else None."""
+        ...
+
+
+class BodyWriter(Protocol):
+    """One body on its way to the store. Used by one task; `read` may be called by many."""
+
+    async def append(self, chunk: bytes) -> None:
+        """Adds bytes at the end; they can be read back once this returns. Raises StoreFault."""
+        ...
+
+    async def read(self, start: int, limit: int) -> Buffer:
+        """Bytes that were appended before; may be fewer than `limit`. Raises BodyTorn."""
+        ...
+
+    async def commit(self, length: int) -> BodyRef:
+        """Makes the whole body the key's file, under its final name. Raises StoreFault.
+
+        `length` must be the number of bytes appended. The caller then checks its lease once more
+        and hands the reference to the index, or to `BodyStore.remove`. If it is cancelled, the file
+        may lie there all the same, known to nobody until the next look at its path.
+        """
+        ...
+
+    async def abandon(self) -> None:
+        """Leaves nothing behind. Never raises; harmless after `commit` or a fault."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A body found on disk that the index doesn't know.
+
+    `table_id` and `stamps` are those it was stored under.
+    """
+
+    stored: Stored
+    body: BodyRef
+    table_id: bytes
+    stamps: StampPair
+
+
+class BodyStore(Protocol):
+    async def begin(self, stored: Stored, stamps: StampPair, length: int | None) -> BodyWriter:
+        """A writer for a body of `length` bytes, or of unknown length. Raises StoreFault.
+
+        `stored.length` is not looked at: the file says what `commit` is given. `stamps` are those
+        of the lease.
+        """
+        ...
+
+    def reader(self, body: BodyRef) -> BodyReader | None:
+        """An open reader where there is one already; never touches the disk."""
+        ...
+
+    async def open(self, body: BodyRef) -> BodyReader:
+        """Opens and verifies the file. Raises StoreFault where it is gone, another or damaged."""
+        ...
+
+    async def find(self, key: CacheKey) -> Found | None:
+        """Looks at the key's path; None where nothing usable lies there."""
+        ...
+
+    def scan(self) -> AsyncIterator[list[Found]]:
+        """Everything on disk, in batches, read off the loop; unusable files are removed."""
+        ...
+
+    async def remove(self, bodies: Iterable[BodyRef]) -> None:
+        """Unlinks each whose path still holds that very file. Failures are counted, not raised."""
+        ...
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether another process holds the same directory, or may: an index miss then looks at
+        the path.
+        """
+        ...
+
+
+class StampTable(Protocol):
+    """The table of coherence tokens (DESIGN: stamps). All methods are quick enough for the loop."""
+
+    @property
+    def id(self) -> bytes: ...
+
+    def read(self, target: Object) -> StampPair: ...
+
+    def close(
+        self,
+        target: Object,
+        seconds: float,
+        *,
+        whole_location: bool = False,
+        ends: int | None = None,
+    ) -> int:
+        """A new stamp that lets nobody store anything of `target` for `seconds`.
+
+        What it gives names this write: whoever ends the write gives it back as `ends`, here where
+        the write's fate is unknown, else to `renew`. While another write of `target` runs it stays
+        closed for that one, too. Raises StoreFault if the table had to leave its directory: then
+        all of its stamps are new, and the same call made again can't fail.
+        """
+        ...
+
+    def renew(self, target: Object, *, ends: int | None, whole_location: bool = False) -> None:
+        """A new stamp, open at once unless another write runs. `ends` is None for a purge.
+
+        Raises StoreFault as `close` does.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A request's body. `length` in bytes, None if it is to be sent chunked.
+
+    `chunks` raises RequestAborted where the client went away before the end.
+    """
+
+    chunks: AsyncIterator[bytes]
+    length: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class OriginRequest:
+    method: str
+    target: bytes
+    fields: Fields
+    key_class: KeyClass
+    content: Content | None = None
+
+
+class OriginResponse(Protocol):
+    """An answer whose head has arrived. Must be closed, or read to its end."""
+
+    @property
+    def head(self) -> ResponseHead: ...
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it arrives. Raises BodyTorn where it ends before its framing says."""
+        ...
+
+    def close(self) -> None:
+        """Lets the connection go; one whose body wasn't read to its end is closed."""
+        ...
+
+
+class Upstream(Protocol):
+    async def send(self, request: OriginRequest) -> OriginResponse:
+        """Raises OriginError. Safe methods without a body may be sent again, others never."""
+        ...
+
+
+class Observer(Protocol):
+    """Counts what can't be told from a request's result. Must not raise."""
+
+    def removed(self, kind: str, reason: str, count: int = 1) -> None: ...
+
+    def invalidated(self, cause: str) -> None: ...
+
+    def fill_ended(self, outcome: str) -> None: ...
+
+    def upstream_answered(
+        self, key_class: str, method: str, status: int | None, seconds: float
+    ) -> None:
+        """One request to the origin; `status` is None where no head came."""
+        ...
+
+    def upstream_received(self, size: int) -> None: ...
+
+    def upstream_sent(self, size: int) -> None: ...
+
+    def store_failed(self, operation: str, cause: str) -> None: ...

@@ -1,0 +1,129 @@
+"""What one request gets from a fill, its own or another's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, assert_never
+
+from chunkside.core.cache_status import CacheStatus, Result
+from chunkside.core.decision import Fill, Forward
+from chunkside.core.freshness import age, lifetime, may_serve_stale
+from chunkside.core.ranges import first_byte
+from chunkside.core.request import Request
+from chunkside.gateway.delivery import Delivery
+from chunkside.gateway.edges import Edges
+from chunkside.gateway.fills import Fills
+from chunkside.gateway.outcomes import Answered, Apart, Failed, Filled, Freshened
+from chunkside.gateway.passing import Passing
+from chunkside.gateway.reply import Reply
+from chunkside.gateway.shelf import Shelf
+
+# A range waits for a body under way whose end is no farther than this before its first byte.
+_NEAR_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    edges: Edges
+    fills: Fills
+    passing: Passing
+    shelf: Shelf
+
+    async def answer(self, request: Request, decision: Fill) -> Reply:
+        """Joins the fill under way for this key, or starts one. Raises OriginError."""
+        edges = self.edges
+        if self.fills.is_apart(request.key):
+            return await self._alone(request, decision)
+        fill = self.fills.running(request, edges.stamps.read(request.key.object))
+        is_collapsed = fill is not None
+        if fill is None:
+            fill = self.fills.start(request, decision.stale)
+        outcome, is_expected = await fill.join()
+        result: Result = "collapsed" if is_collapsed else "miss"
+        status = CacheStatus(forward=decision.forward, is_collapsed=is_collapsed)
+        match outcome:
+            case Filled():
+                delivery = Delivery(edges.upstream, fill, outcome)
+                if is_expected:
+                    outcome.body.decline()
+                status = replace(status, fwd_status=200, is_stored=outcome.is_stored)
+                return await delivery.reply(request, result, status)
+            case Freshened(present, is_stored):
+                status = replace(status, fwd_status=304, is_stored=is_stored)
+                reply = await self.shelf.body(request, present, "revalidated", status)
+                return reply or await self._alone(request, decision)
+            case Answered():
+                return await self._answered(request, decision, outcome, result, status)
+            case Apart():
+                return await self._apart(request, decision, outcome, result, status)
+            case Failed(error):
+                reply = await self._stale_instead(request, decision, status)
+                if reply is None:
+                    raise error
+                return reply
+            case _:
+                assert_never(outcome)
+
+    async def follow_range(self, request: Request) -> Reply | None:
+        """A range out of a body that is arriving, where its first byte is near; else None."""
+        edges = self.edges
+        fill = self.fills.running(request, edges.stamps.read(request.key.object))
+        filled = fill.growing() if fill is not None else None
+        if fill is None or filled is None or filled.body.length is None:
+            return None
+        first = first_byte(request.fields)
+        body = filled.body
+        if first is None or not first <= min(body.end + _NEAR_BYTES, filled.body.length - 1):
+            return None
+        status = CacheStatus(forward=Forward.PARTIAL, is_collapsed=True, fwd_status=200)
+        delivery = Delivery(edges.upstream, fill, filled, first)
+        return await delivery.reply(request, "collapsed", status)
+
+    async def _alone(self, request: Request, decision: Fill) -> Reply:
+        held = self.edges.index.look_up(request.key)
+        return await self.passing.relay(request, None, decision.forward, held)
+
+    async def _answered(
+        self,
+        request: Request,
+        decision: Fill,
+        outcome: Answered,
+        result: Result,
+        status: CacheStatus,
+    ) -> Reply:
+        head = outcome.head
+        if head.status == 429 or head.status >= 500:
+            status = replace(status, fwd_status=head.status)
+            reply = await self._stale_instead(request, decision, status)
+            if reply is not None:
+                return reply
+        status = replace(status, fwd_status=head.status, is_stored=outcome.is_stored)
+        return Reply(head.status, head.fields, outcome.body, len(outcome.body), result, status)
+
+    async def _apart(
+        self, request: Request, decision: Fill, outcome: Apart, result: Result, status: CacheStatus
+    ) -> Reply:
+        self.fills.keep_apart(request.key)
+        response = outcome.claim()
+        if response is None:
+            return await self._alone(request, decision)
+        status = replace(status, detail=f"not-stored-{outcome.reason}")
+        return self.passing.pass_on(request, response, result, status)
+
+    async def _stale_instead(
+        self, request: Request, decision: Fill, status: CacheStatus
+    ) -> Reply | None:
+        """The stale body where the origin failed and its rules allow it."""
+        edges, present = self.edges, decision.stale
+        # The entry may have fallen while the origin was asked, here or by another process's write.
+        if present is None or edges.index.look_up(request.key) != present:
+            return None
+        if present.token != edges.stamps.read(request.key.object).token:
+            return None
+        if not may_serve_stale(present, edges.now(), edges.policy):
+            return None
+        stored = present.stored
+        elapsed = age(stored.requested_at, edges.now(), stored.initial_age)
+        ttl = lifetime(stored, edges.policy) - elapsed
+        status = replace(status, is_hit=True, ttl=ttl)
+        return await self.shelf.body(request, present, "stale", status)

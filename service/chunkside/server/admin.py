@@ -1,0 +1,255 @@
+"""The admin port: metrics, health, totals, purging.
+
+Knows HTTP and who may ask for what. What is answered comes from the two ports below.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from aiohttp import web
+
+from chunkside.core.decision import Refuse
+from chunkside.core.fields import Fields
+from chunkside.core.key import origin_target
+from chunkside.core.neighbours import (
+    is_loopback,
+    is_top_level_navigation,
+    judge_host,
+    judge_source,
+)
+from chunkside.core.problem import PROBLEM_MEDIA_TYPE, problem
+
+log = logging.getLogger(__name__)
+
+MAX_PURGE_BYTES: Final = 64 * 1024
+INDEX: Final = """\
+Chunkside, admin port
+
+GET  /metrics  for Prometheus
+GET  /livez    the process answers (also /healthz)
+GET  /readyz   whether it can serve; 503 says why not
+GET  /stats    totals since the start, as JSON
+POST /purge    forget: {"target": "/a/zarr.json"}, {"prefix": "/a/"} or {"all": true}
+"""
+_ENDPOINTS: Final = "/metrics, /livez, /healthz, /readyz, /stats, /purge (POST)"
+_OPEN_TO_ALL: Final = frozenset({"/metrics", "/livez", "/healthz", "/readyz"})
+_PURGE_HELP: Final = (
+    'Send one JSON object with exactly one of "target", "prefix" and "all", such as '
+    '{"target": "/a/zarr.json"}, {"prefix": "/a/"} or {"all": true}.'
+)
+_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeTarget:
+    """One object, by its raw target in origin-form, as clients send it."""
+
+    target: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PurgePrefix:
+    """Every object whose target, as clients send it, starts with these bytes."""
+
+    prefix: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeAll:
+    pass
+
+
+PurgeRequest = PurgeTarget | PurgePrefix | PurgeAll
+
+
+class Console(Protocol):
+    """What the admin port shows of the sidecar, and does to it."""
+
+    def why_not_ready(self) -> str | None:
+        """One line; None when requests can be served."""
+        ...
+
+    def stats(self) -> dict[str, object]:
+        """What `/stats` shows: the fields of `cache_stats()`, and others beside them."""
+        ...
+
+    async def purge(self, request: PurgeRequest) -> dict[str, object]:
+        """Forgets what is named, and reports what that was."""
+        ...
+
+
+class Exposition(Protocol):
+    def exposition(self, accept_header: str) -> tuple[bytes, str]:
+        """All metrics in the format that fits `Accept`, and its content type."""
+        ...
+
+
+def admin_app(console: Console, metrics: Exposition) -> web.Application:
+    """The application for every admin listener. Peers on a Unix socket count as loopback."""
+    admin = _Admin(console, metrics)
+    app = web.Application(middlewares=[_guard], client_max_size=MAX_PURGE_BYTES)
+    app.add_routes(
+        [
+            web.get("/", admin.index),
+            web.get("/metrics", admin.metrics),
+            web.get("/livez", admin.live),
+            web.get("/healthz", admin.live),
+            web.get("/readyz", admin.ready),
+            web.get("/stats", admin.stats),
+            web.post("/purge", admin.purge),
+        ]
+    )
+    app.on_response_prepare.append(_add_headers)
+    return app
+
+
+class _Admin:
+    def __init__(self, console: Console, metrics: Exposition) -> None:
+        self._console = console
+        self._metrics = metrics
+
+    async def index(self, _request: web.Request) -> web.Response:
+        return web.Response(text=INDEX)
+
+    async def metrics(self, request: web.Request) -> web.Response:
+        body, content_type = self._metrics.exposition(request.headers.get("Accept", ""))
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    async def live(self, _request: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def ready(self, _request: web.Request) -> web.Response:
+        reason = self._console.why_not_ready()
+        if reason is None:
+            return web.Response(text="ok\n")
+        return web.Response(status=503, text=f"{reason}\n")
+
+    async def stats(self, _request: web.Request) -> web.Response:
+        return _json(self._console.stats())
+
+    async def purge(self, request: web.Request) -> web.Response:
+        try:
+            purge = parse_purge(await request.read())
+        except (web.RequestPayloadError, ConnectionError):
+            detail = "The request's body ended early, or is not what its head says."
+            return _problem(400, "Broken request", detail, slug="broken-request")
+        except ValueError as error:
+            detail = f"{error} {_PURGE_HELP}"
+            return _problem(400, "Not a purge request", detail, slug="bad-purge")
+        return _json(await self._console.purge(purge))
+
+
+def parse_purge(body: bytes) -> PurgeRequest:
+    """What a purge's JSON body asks for. Raises ValueError with a sentence on what is wrong."""
+    try:
+        members = json.loads(body, object_pairs_hook=_members)
+    except (ValueError, RecursionError):
+        raise ValueError("The body is not JSON.") from None
+    if not isinstance(members, _Members) or len(members.pairs) != 1:
+        raise ValueError("The body is not a JSON object with one member.")
+    match members.pairs[0]:
+        case "target", str(target):
+            return PurgeTarget(_origin_form(target))
+        case "prefix", str(prefix):
+            return PurgePrefix(_origin_form(prefix))
+        case "all", True:
+            return PurgeAll()
+        case name, _:
+            raise ValueError(f"{json.dumps(name)} with this value means nothing here.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Members:
+    """A JSON object, a repeated name included: a dict would silently keep the last."""
+
+    pairs: list[tuple[str, object]]
+
+
+def _members(pairs: list[tuple[str, object]]) -> _Members:
+    return _Members(pairs)
+
+
+def _origin_form(text: str) -> bytes:
+    try:
+        return origin_target(text.encode())
+    except ValueError:
+        raise ValueError(f"{json.dumps(text)} is neither a path nor an http URL.") from None
+
+
+@web.middleware
+async def _guard(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    """Judges who asks before anything else, and turns every error into a problem."""
+    refusal = _judge(request)
+    if refusal is not None:
+        return _problem(refusal.status, refusal.title, refusal.detail, slug=refusal.slug)
+    try:
+        return await handler(request)
+    except web.HTTPMethodNotAllowed as error:
+        return _wrong_method(request, error)
+    except web.HTTPNotFound:
+        return _problem(404, "No such page", f"There are {_ENDPOINTS}.", slug="no-such-page")
+    except web.HTTPRequestEntityTooLarge:
+        detail = f"The body is larger than {MAX_PURGE_BYTES} bytes. {_PURGE_HELP}"
+        return _problem(413, "Too large", detail, slug="too-large")
+    except Exception:
+        log.exception("the admin port failed", extra={"path": request.path})
+        detail = "The log says what happened; the data port is not concerned."
+        return _problem(500, "The admin port failed", detail, slug="internal")
+
+
+def _judge(request: web.Request) -> Refuse | None:
+    fields = Fields(request.raw_headers)
+    resource = request.match_info.route.resource
+    page = resource.canonical if resource is not None else None
+    if (refusal := judge_host(fields.get(b"host"))) is not None:
+        return refusal
+    if page not in _OPEN_TO_ALL and not _is_local(request.remote):
+        detail = (
+            f"From elsewhere only {', '.join(sorted(_OPEN_TO_ALL))} can be read. Ask on the "
+            "machine itself, or through `kubectl port-forward`."
+        )
+        return Refuse(403, "not-local", "Only for this machine", detail)
+    if page == "/" and is_top_level_navigation(request.method, fields):
+        return None
+    return judge_source(fields)
+
+
+def _is_local(remote: str | None) -> bool:
+    """A peer on a Unix socket has an empty name; one that has gone has none."""
+    return remote is not None and (not remote or is_loopback(remote))
+
+
+def _wrong_method(request: web.Request, error: web.HTTPMethodNotAllowed) -> web.Response:
+    allow = ", ".join(sorted(error.allowed_methods))
+    detail = f"{request.path} knows {allow}."
+    if request.path == "/purge":
+        url = f"http://{request.host}/purge"
+        detail += f""" For example: curl -X POST {url} -d '{{"prefix": "/a/"}}'"""
+    response = _problem(405, "Wrong method", detail, slug="wrong-method")
+    response.headers["Allow"] = allow
+    return response
+
+
+def _problem(status: int, title: str, detail: str, *, slug: str) -> web.Response:
+    body = problem(status, title, detail, slug=slug)
+    return web.Response(status=status, body=body, content_type=PROBLEM_MEDIA_TYPE)
+
+
+def _json(members: dict[str, object]) -> web.Response:
+    return web.json_response(text=json.dumps(members, indent=2) + "\n")
+
+
+async def _add_headers(_request: web.Request, response: web.StreamResponse) -> None:
+    response.headers.update(_HEADERS)

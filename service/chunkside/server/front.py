@@ -1,0 +1,161 @@
+"""The protocol in front of aiohttp's: it frames heads and owns the timers of a quiet connection.
+
+A connection is clean while aiohttp holds nothing of it, not half a head either. Only then does the
+front collect a head; once it is whole, a lane may answer it by itself, and all else is handed on
+byte for byte. Whatever carries a body or comes pipelined makes the connection aiohttp's for good.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol, cast
+
+from chunkside.aiohttp_internals import Handler, is_idle
+from chunkside.core.problem import PROBLEM_MEDIA_TYPE, problem
+
+_END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")
+# Past this aiohttp judges an unfinished head, and refuses it.
+_MOST_HEAD_BYTES: Final = 64 << 10
+_MAY_HAVE_BODY: Final = re.compile(
+    rb"\n(?:content-length|transfer-encoding|upgrade)[ \t]*:", re.IGNORECASE
+)
+
+
+class Lane(Protocol):
+    def answer(self, head: bytes, transport: asyncio.Transport) -> bool:
+        """Answers a whole request of no body at once, or leaves everything as it is: False."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Timers:
+    """Seconds: for a head once its first byte is there, and for a connection without a request."""
+
+    head: float = 30.0
+    idle: float = 120.0
+
+
+class Front(asyncio.Protocol):
+    __slots__ = (
+        "_handler",
+        "_head",
+        "_is_clean",
+        "_lane",
+        "_loop",
+        "_quiet_since",
+        "_timer",
+        "_timers",
+        "_transport",
+    )
+
+    def __init__(
+        self, make_handler: Callable[[], Handler], timers: Timers, lane: Lane | None = None
+    ) -> None:
+        self._handler = make_handler()
+        self._timers = timers
+        self._lane = lane
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._head = b""
+        self._is_clean = True
+        self._quiet_since = self._loop.time()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._handler.connection_made(transport)
+        self._arm()
+
+    def data_received(self, data: bytes) -> None:
+        if not self._is_clean:
+            self._handler.data_received(data)
+            # Bytes that make no request yet buy no time.
+            if not is_idle(self._handler):
+                self._quiet_since = self._loop.time()
+            return
+        if not self._head:
+            self._quiet_since = self._loop.time()
+        head = self._head + data if self._head else data
+        end = _END_OF_HEAD.search(head)
+        if end is not None:
+            is_one_head = end.end() == len(head) and not _MAY_HAVE_BODY.search(head)
+            if not (is_one_head and self._is_taken(head)):
+                self._hand_on(head, is_clean=is_one_head)
+        elif len(head) > _MOST_HEAD_BYTES or not head[:1].isalpha():
+            self._hand_on(head, is_clean=False)
+        else:
+            self._head = head
+
+    def _is_taken(self, head: bytes) -> bool:
+        lane, transport = self._lane, self._transport
+        if lane is None or transport is None or not is_idle(self._handler):
+            return False
+        self._head = b""
+        return lane.answer(head, transport)
+
+    def _hand_on(self, data: bytes, *, is_clean: bool) -> None:
+        self._head = b""
+        self._is_clean = is_clean
+        self._handler.data_received(data)
+
+    # Timers.
+
+    def _arm(self) -> None:
+        self._timer = self._loop.call_later(min(self._timers.head, self._timers.idle), self._check)
+
+    def _check(self) -> None:
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        now = self._loop.time()
+        if self._head:
+            if now - self._quiet_since >= self._timers.head:
+                transport.write(_TIMED_OUT)
+                transport.close()
+                return
+        elif not is_idle(self._handler):
+            self._quiet_since = now
+        elif now - self._quiet_since >= self._timers.idle:
+            transport.close()
+            return
+        self._arm()
+
+    # Handed on as they are.
+
+    def eof_received(self) -> bool | None:
+        if self._head:
+            self._hand_on(self._head, is_clean=False)
+        self._handler.eof_received()
+        return None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._transport = None
+        self._handler.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        self._handler.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._handler.resume_writing()
+
+
+def _timed_out() -> bytes:
+    body = problem(
+        408,
+        "The request's head took too long",
+        "Send the whole head at once.",
+        slug="head-timeout",
+    )
+    return (
+        b"HTTP/1.1 408 Request Timeout\r\nContent-Type: %b\r\nCache-Status: chunkside; "
+        b"detail=head-timeout\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b"
+        % (PROBLEM_MEDIA_TYPE.encode(), len(body), body)
+    )
+
+
+_TIMED_OUT: Final = _timed_out()

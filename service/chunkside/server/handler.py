@@ -1,0 +1,206 @@
+"""The data port: a request of aiohttp's in, our answer out, one result counted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from typing import Final, Protocol
+
+from aiohttp import HttpVersion10, web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from chunkside.aiohttp_internals import RawResponse, send_continue
+from chunkside.core.cache_status import Result
+from chunkside.core.decision import Refuse
+from chunkside.core.fields import Fields
+from chunkside.core.neighbours import judge_host, judge_source
+from chunkside.core.request import SAFE_METHODS, Request
+from chunkside.core.route import Route
+from chunkside.gateway.errors import BodyTorn, RequestAborted
+from chunkside.gateway.gateway import Gateway
+from chunkside.gateway.ports import Content
+from chunkside.gateway.reply import Reply, problem_reply, refusal
+from chunkside.server.head import Connection, render_head
+
+_SET_COOKIE: Final = frozenset({b"set-cookie", b"set-cookie2"})
+_NO_BODY: Final = frozenset({204, 304})
+
+
+class RequestObserver(Protocol):
+    def request_ended(
+        self,
+        route: str,
+        key_class: str,
+        method: str,
+        result: Result,
+        status: int | None,
+        body_bytes: int,
+        seconds: float,
+    ) -> None:
+        """Called once for each request, when its answer has been sent or can't be."""
+        ...
+
+
+class DataPort:
+    """`instance` is this process's name in `Via`, by which a loop is known."""
+
+    def __init__(
+        self, route: Route, gateway: Gateway, observer: RequestObserver, instance: str
+    ) -> None:
+        self._route = route
+        self._gateway = gateway
+        self._observer = observer
+        self._instance = instance.encode()
+        self.via = b"1.1 " + self._instance
+
+    async def __call__(self, http: web.BaseRequest) -> web.StreamResponse:
+        started = time.perf_counter()
+        fields = Fields(http.raw_headers)
+        request = self._understand(http, fields)
+        if isinstance(request, Refuse):
+            reply, key_class = refusal(request), "chunk"
+        else:
+            reply = await self._gateway.answer(request, _content(http, fields))
+            if not self._route.forwards_cookies and b"set-cookie" in reply.fields:
+                # Cookies don't keep to ports: this one would reach every server on this host.
+                reply.fields = reply.fields.without(_SET_COOKIE)
+            key_class = request.key_class
+        sending = _Sending(http, reply, self.via)
+        try:
+            return await sending.send()
+        finally:
+            reply.release()
+            result = "error" if sending.is_torn else reply.result
+            self._observer.request_ended(
+                self._route.name,
+                key_class,
+                http.method,
+                result,
+                reply.status,
+                sending.body_bytes,
+                time.perf_counter() - started,
+            )
+
+    def _understand(self, http: web.BaseRequest, fields: Fields) -> Request | Refuse:
+        refusal = judge_host(fields.get(b"host"))
+        if refusal is None and http.method not in SAFE_METHODS:
+            refusal = judge_source(fields)
+        if refusal is not None:
+            return refusal
+        if self._instance in fields.combined(b"via"):
+            return Refuse(
+                508,
+                "loop",
+                "The upstream leads back here",
+                "Set upstream to the origin itself, not to this sidecar.",
+            )
+        if any(not _is_text(name, value) for name, value in fields):
+            return Refuse(
+                400, "bad-field", "A field can't be passed on", "Send field values in UTF-8."
+            )
+        # The target of CONNECT is no path (RFC 9112 §3.2.3), and refused whatever it names.
+        path = "/" if http.method == "CONNECT" else http.raw_path
+        target = path.encode("utf-8", "surrogateescape")
+        return self._route.request(http.method, target, fields, has_body=http.body_exists)
+
+    def error_page(
+        self, http: web.BaseRequest, status: int, error: BaseException | None
+    ) -> RawResponse:
+        """The answer to what is no HTTP that can be understood, or met a fault of ours."""
+        if status >= 500:
+            reply = problem_reply(
+                500, "internal", "Chunkside has a fault", "Its log tells more. Please report it."
+            )
+        else:
+            reply = problem_reply(
+                400, "bad-request", "This is no valid HTTP request", _what_is_wrong(error)
+            )
+        self._observer.request_ended(
+            self._route.name, "chunk", http.method, "error", reply.status, reply.length or 0, 0.0
+        )
+        return _response(http, reply, self.via, keeps_alive=False)
+
+
+class _Sending:
+    """Writes one reply. `is_torn`: it was cut off because its bytes can't be had."""
+
+    def __init__(self, http: web.BaseRequest, reply: Reply, via: bytes) -> None:
+        self._http = http
+        self._reply = reply
+        self._via = via
+        self.body_bytes = 0
+        self.is_torn = False
+
+    async def send(self) -> web.StreamResponse:
+        http, reply = self._http, self._reply
+        keeps_alive = bool(http.keep_alive) and not _ends_with_connection(http, reply)
+        response = _response(http, reply, self._via, keeps_alive=keeps_alive)
+        body = reply.body
+        if isinstance(body, bytes):
+            self.body_bytes = 0 if http.method == "HEAD" else len(body)
+            return response
+        await response.prepare(http)
+        try:
+            async for piece in body:
+                await response.write(piece)
+                self.body_bytes += len(piece)
+            await response.write_eof()
+        except BodyTorn as torn:
+            self.is_torn = True
+            # Never a clean end: whoever reads must see that this is not the whole.
+            if http.transport is not None:
+                http.transport.abort()
+            raise ConnectionResetError("the body broke off") from torn
+        return response
+
+
+def _response(http: web.BaseRequest, reply: Reply, via: bytes, *, keeps_alive: bool) -> RawResponse:
+    connection = Connection(http.version <= HttpVersion10, keeps_alive)
+    is_whole = isinstance(reply.body, bytes)
+    has_body = http.method != "HEAD" and reply.status not in _NO_BODY
+    length = reply.length if reply.length is not None or not is_whole else 0
+    return RawResponse(
+        reply.status,
+        render_head(reply, via, connection),
+        length=length if has_body else 0,
+        is_chunked=length is None and not connection.is_http_10,
+        whole=reply.body if isinstance(reply.body, bytes) and has_body else b"",
+        keep_alive=keeps_alive,
+    )
+
+
+def _ends_with_connection(http: web.BaseRequest, reply: Reply) -> bool:
+    is_unframed = reply.length is None and not isinstance(reply.body, bytes)
+    return is_unframed and http.version <= HttpVersion10
+
+
+def _content(http: web.BaseRequest, fields: Fields) -> Content | None:
+    if not http.body_exists:
+        return None
+    told = fields.get(b"content-length")
+    return Content(_chunks(http, fields), int(told) if told is not None else None)
+
+
+async def _chunks(http: web.BaseRequest, fields: Fields) -> AsyncIterator[bytes]:
+    if fields.combined(b"expect").lower() == b"100-continue" and http.version > HttpVersion10:
+        await send_continue(http.writer)
+    try:
+        async for chunk in http.content.iter_any():
+            yield chunk
+    except (OSError, web.RequestPayloadError) as error:
+        raise RequestAborted from error
+
+
+def _is_text(name: bytes, value: bytes) -> bool:
+    try:
+        name.decode("ascii")
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _what_is_wrong(error: BaseException | None) -> str:
+    """The parser's own words; lines after the first show the bytes it stumbled over."""
+    told = error.message if isinstance(error, HttpProcessingError) else ""
+    return told.partition("\n")[0].rstrip(": ") or "The request can't be parsed (RFC 9112)."

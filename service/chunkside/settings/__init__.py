@@ -1,0 +1,51 @@
+"""What the sidecar was told: flags over environment over file, checked before anything starts.
+
+`errors` says what is wrong in one line; `quantities`, `addresses` and `kinds` read single values;
+`model` is the settings themselves; `sources` brings them together and alone reads the
+environment; `derived` is what `auto` comes to; `cache_directory`, `forecast` and `table` say
+where the cache goes, what would happen, and what there is to set.
+"""
+
+from chunkside.settings.addresses import (
+    ListenAddress,
+    TcpAddress,
+    UnixAddress,
+    UpstreamAddress,
+)
+from chunkside.settings.cache_directory import locate_cache, open_cache
+from chunkside.settings.derived import (
+    memory_limit,
+    resolve_cache_size,
+    resolve_marker_reserve,
+    resolve_max_body,
+    resolve_memory_size,
+    resolve_min_free,
+)
+from chunkside.settings.errors import ConfigurationError
+from chunkside.settings.forecast import forecast
+from chunkside.settings.model import Settings
+from chunkside.settings.quantities import Percent
+from chunkside.settings.sources import load_settings, require_upstream
+from chunkside.settings.table import settings_table
+
+__all__ = [
+    "ConfigurationError",
+    "ListenAddress",
+    "Percent",
+    "Settings",
+    "TcpAddress",
+    "UnixAddress",
+    "UpstreamAddress",
+    "forecast",
+    "load_settings",
+    "locate_cache",
+    "memory_limit",
+    "open_cache",
+    "require_upstream",
+    "resolve_cache_size",
+    "resolve_marker_reserve",
+    "resolve_max_body",
+    "resolve_memory_size",
+    "resolve_min_free",
+    "settings_table",
+]

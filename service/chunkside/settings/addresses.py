@@ -1,0 +1,224 @@
+"""Where the origin is, and where the sidecar listens: parsed once, never again.
+
+Pure: nothing is resolved, and no socket is opened.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from chunkside.settings.errors import NotAllowedError, did_you_mean
+
+UPSTREAMS = "an http:// or https:// URL with an optional path prefix"
+LISTENS = "localhost:PORT, HOST:PORT, [IPV6]:PORT or unix:/PATH"
+
+DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+LATER_SCHEMES = ("s3", "gs", "az", "file")
+ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - recognised, not bound here
+LONGEST_UNIX_PATH = 107
+"""Bytes that `sun_path` holds, less its terminating zero."""
+
+_HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?", re.ASCII)
+_LOOKS_NUMERIC = re.compile(r"[0-9.]+", re.ASCII)
+_PATH = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*", re.ASCII)
+_DOT_SEGMENT = re.compile(r"/(?:\.|%2e){1,2}(?:/|$)", re.ASCII | re.IGNORECASE)
+_PORT = re.compile(r"[0-9]{1,5}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamAddress:
+    """The origin's scheme, host, port and path prefix."""
+
+    scheme: str
+    host: str
+    """Lower case; an IPv6 address without its brackets."""
+    port: int
+    """The scheme's own where the URL names none."""
+    prefix: str
+    """Raw and percent-encoded as configured; "" or "/…" without a trailing slash."""
+
+    @property
+    def authority(self) -> str:
+        """What `Host` says: the port only where it is not the scheme's own."""
+        host = _bracketed(self.host)
+        return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def location(self) -> str:
+        """Scheme, host and port, the port always written: the origin location of keys."""
+        return f"{self.scheme}://{_bracketed(self.host)}:{self.port}"
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.authority}{self.prefix}"
+
+
+@dataclass(frozen=True, slots=True)
+class TcpAddress:
+    host: str
+    """As written, an IPv6 address without its brackets; `localhost` is both loopback families."""
+    port: int
+    """0 asks for a free one, the same on all `bind_hosts`."""
+
+    @property
+    def bind_hosts(self) -> tuple[str, ...]:
+        return ("127.0.0.1", "::1") if self.host == "localhost" else (self.host,)
+
+    @property
+    def url(self) -> str:
+        """Where a client on this machine reaches it."""
+        host = "localhost" if self.host in ANY_ADDRESS else self.host
+        return f"http://{_bracketed(host)}:{self.port}"
+
+    def __str__(self) -> str:
+        return f"{_bracketed(self.host)}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class UnixAddress:
+    path: str
+
+    def __str__(self) -> str:
+        return f"unix:{self.path}"
+
+
+ListenAddress = TcpAddress | UnixAddress
+
+
+def parse_upstream(value: object) -> UpstreamAddress:
+    if isinstance(value, UpstreamAddress):
+        return value
+    if not isinstance(value, str) or not value.strip():
+        raise NotAllowedError("not a URL", UPSTREAMS)
+    url = value.strip()
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        shown = without_secrets(url)
+        raise NotAllowedError("has no scheme", UPSTREAMS, f"write http://{shown}", shown=shown)
+    _refuse_scheme(scheme.lower(), url)
+    _refuse_secrets(url, rest)
+    authority, slash, path = rest.partition("/")
+    prefix = (slash + path).rstrip("/")
+    if _PATH.fullmatch(prefix) is None or _DOT_SEGMENT.search(prefix):
+        raise NotAllowedError(
+            "its path can't be sent as it is", UPSTREAMS, "percent-encode it, without dot segments"
+        )
+    host, port = _split_authority(authority, default_port=DEFAULT_PORTS[scheme.lower()])
+    if port == 0:
+        raise NotAllowedError("port 0 can't be connected to", UPSTREAMS)
+    return UpstreamAddress(scheme.lower(), host.lower(), port, prefix)
+
+
+def parse_listen(value: object) -> ListenAddress:
+    if isinstance(value, (TcpAddress, UnixAddress)):
+        return value
+    if not isinstance(value, str):
+        raise NotAllowedError("not an address", LISTENS)
+    text = value.strip()
+    if text.startswith("unix:"):
+        return _parse_unix(text.removeprefix("unix:"))
+    try:
+        host, port = _split_authority(text, default_port=None)
+    except NotAllowedError as error:
+        raise NotAllowedError(error.reason, LISTENS, error.remedy) from error
+    return TcpAddress("localhost" if host.lower() == "localhost" else host, port)
+
+
+def without_secrets(url: str) -> str:
+    """The URL as it may be shown: no user information, query or fragment."""
+    url = re.sub(r"^([^/?#]*//)?.*@", r"\1***@", url)
+    return re.sub(r"([?#]).*", r"\1***", url)
+
+
+def _refuse_scheme(scheme: str, url: str) -> None:
+    if scheme in DEFAULT_PORTS:
+        return
+    shown = without_secrets(url)
+    if scheme in LATER_SCHEMES:
+        raise NotAllowedError(
+            f"{scheme}:// is not supported yet in this version",
+            UPSTREAMS,
+            "give the store's HTTP endpoint",
+            shown=shown,
+        )
+    known = (*DEFAULT_PORTS, *LATER_SCHEMES)
+    raise NotAllowedError("unknown scheme", UPSTREAMS, did_you_mean(scheme, known), shown=shown)
+
+
+def _refuse_secrets(url: str, rest: str) -> None:
+    shown = without_secrets(url)
+    if "?" in rest or "#" in rest:
+        raise NotAllowedError(
+            "has a query or a fragment", UPSTREAMS, "leave out what follows the path", shown=shown
+        )
+    if "@" in rest.partition("/")[0]:
+        raise NotAllowedError(
+            "has credentials in it", UPSTREAMS, "let the reader send its own", shown=shown
+        )
+
+
+def _split_authority(authority: str, *, default_port: int | None) -> tuple[str, int]:
+    """Host without brackets, and port."""
+    if authority.startswith("["):
+        host, bracket, tail = authority[1:].partition("]")
+        if not bracket or not _is_ipv6(host):
+            raise NotAllowedError("not an IPv6 address in the brackets", UPSTREAMS)
+    else:
+        host, colon, port = authority.partition(":")
+        tail = colon + port
+        if ":" in port:
+            raise NotAllowedError(
+                "an IPv6 address lacks its brackets", UPSTREAMS, "write [::1]:PORT"
+            )
+    if not tail and default_port is None:
+        raise NotAllowedError("has no port", UPSTREAMS)
+    if not authority.startswith("["):
+        _refuse_host(host)
+    if not tail and default_port is not None:
+        return host, default_port
+    port = tail.removeprefix(":")
+    if not tail.startswith(":") or _PORT.fullmatch(port) is None or int(port) > 65535:
+        raise NotAllowedError("has no port from 0 to 65535", UPSTREAMS)
+    return host, int(port)
+
+
+def _refuse_host(host: str) -> None:
+    if not host:
+        raise NotAllowedError("has no host", UPSTREAMS)
+    if not host.isascii():
+        raise NotAllowedError("host is not ASCII", UPSTREAMS, "write it in its xn-- form")
+    if _HOST_NAME.fullmatch(host) is None or (
+        _LOOKS_NUMERIC.fullmatch(host) and not _is_ipv4(host)
+    ):
+        raise NotAllowedError("not a host name or address", UPSTREAMS)
+
+
+def _parse_unix(path: str) -> UnixAddress:
+    if not path.startswith("/") or "\0" in path:
+        raise NotAllowedError("the socket's path is not absolute", LISTENS)
+    if len(path.encode(errors="surrogateescape")) > LONGEST_UNIX_PATH:
+        raise NotAllowedError(
+            f"the socket's path is longer than {LONGEST_UNIX_PATH} bytes", LISTENS, "shorten it"
+        )
+    return UnixAddress(path)
+
+
+def _is_ipv6(host: str) -> bool:
+    try:
+        return ipaddress.IPv6Address(host).scope_id is None
+    except ValueError:
+        return False
+
+
+def _is_ipv4(host: str) -> bool:
+    try:
+        ipaddress.IPv4Address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,132 @@
+"""What `serve` would do with these settings, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from chunkside.settings.addresses import ListenAddress, TcpAddress
+from chunkside.settings.cache_directory import locate_cache
+from chunkside.settings.derived import (
+    memory_limit,
+    resolve_cache_size,
+    resolve_marker_reserve,
+    resolve_max_body,
+    resolve_memory_size,
+    resolve_min_free,
+)
+from chunkside.settings.errors import ConfigurationError
+from chunkside.settings.model import Settings
+from chunkside.settings.quantities import format_duration
+from chunkside.settings.quantities import format_size_rounded as shown_size
+from chunkside.settings.sources import require_upstream
+from chunkside.store.filesystem import Chosen, Filesystem, MemoryOnly, Volume, measure
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    lines: tuple[str, ...]
+    problems: tuple[ConfigurationError, ...]
+    """What would stop the start."""
+
+
+def forecast(
+    settings: Settings,
+    environment: Mapping[str, str] | None = None,
+    *,
+    cgroup_root: Path = Path("/"),
+) -> Forecast:
+    lines: list[str] = []
+    problems: list[ConfigurationError] = []
+    try:
+        lines += _reach(settings)
+    except ConfigurationError as problem:
+        problems.append(problem)
+    try:
+        choice = locate_cache(settings, environment)
+        lines += _storage(settings, choice, cgroup_root)
+    except ConfigurationError as problem:
+        problems.append(problem)
+    lines += _lifetimes(settings)
+    return Forecast(tuple(lines), tuple(problems))
+
+
+def reader_url(address: ListenAddress) -> str:
+    """What to point a reader at."""
+    match address:
+        case TcpAddress(port=0):
+            return f"http://{address.host}:PORT/ (the free port that is printed at the start)"
+        case TcpAddress():
+            return f"{address.url}/"
+        case _:
+            return f"http://localhost/ (over the socket {address.path})"
+
+
+def _reach(settings: Settings) -> list[str]:
+    upstream = require_upstream(settings)
+    urls = " or ".join(reader_url(address) for address in settings.listen)
+    admin = " or ".join(reader_url(address) for address in settings.admin_listen)
+    writes = "forwarded" if settings.allow_writes else "refused with 405"
+    return [
+        f"upstream: {upstream}",
+        f"readers use: {urls} in place of {upstream}/",
+        f"metrics and admin: {admin}",
+        f"writes: {writes}",
+    ]
+
+
+def _storage(settings: Settings, choice: Chosen | MemoryOnly, cgroup_root: Path) -> list[str]:
+    warnings = [f"warning: {warning}" for warning in choice.warnings]
+    if isinstance(choice, MemoryOnly):
+        budget = resolve_memory_size(settings.memory_size, memory_limit(cgroup_root))
+        where = f"cache directory: none, since {choice.because}; memory is used"
+        return [*warnings, where, *_budget(settings, budget)]
+    volume = measure(choice.directory)
+    budget = resolve_cache_size(settings.cache_size, volume.total_bytes, volume.free_bytes)
+    return [*warnings, *_disk(settings, choice, volume), *_budget(settings, budget)]
+
+
+def _disk(settings: Settings, choice: Chosen, volume: Volume) -> list[str]:
+    floor = resolve_min_free(settings.min_free, volume.total_bytes)
+    total, free = (shown_size(n) for n in (volume.total_bytes, volume.free_bytes))
+    lines = [
+        f"cache directory: {choice.directory}, since {choice.because}",
+        f"file system: {_kind(choice.filesystem)}, {total}, {free} free",
+        f"free-space floor: {shown_size(floor) if floor else 'off'}",
+    ]
+    if floor > volume.free_bytes:
+        lines.append(
+            "warning: less is free than the floor keeps, so that nothing would be stored; "
+            "make room or lower min_free"
+        )
+    return lines
+
+
+def _budget(settings: Settings, budget: int) -> list[str]:
+    reserve = resolve_marker_reserve(settings.marker_reserve, budget)
+    largest = resolve_max_body(settings.max_body_size, budget)
+    return [
+        f"byte budget: {shown_size(budget)}, {shown_size(reserve)} of it for markers",
+        f"larger than {shown_size(largest)}: relayed, not stored",
+    ]
+
+
+def _lifetimes(settings: Settings) -> list[str]:
+    absences = (
+        f"absences {format_duration(settings.negative_ttl)} at most"
+        if settings.cache_missing
+        else "absences are not remembered"
+    )
+    bodies = f"bodies {format_duration(settings.ttl)} where the origin says nothing"
+    metadata = f"metadata {format_duration(settings.metadata_ttl)} at most"
+    return [f"lifetimes: {bodies}, {absences}, {metadata}"]
+
+
+def _kind(filesystem: Filesystem) -> str:
+    where = f"{filesystem.fstype} mounted at {filesystem.mount_point}"
+    if filesystem.kind == "overlay":
+        return f"{where} (a container's own layer: gone with the container)"
+    if filesystem.kind == "memory":
+        return f"{where} (memory, allowed by allow_memory_filesystem)"
+    return where

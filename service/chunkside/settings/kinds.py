@@ -1,0 +1,132 @@
+"""The kinds of value a setting can have: how each is read, and how help and tables show it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import PlainValidator
+
+from chunkside.settings import addresses, quantities
+from chunkside.settings.addresses import ListenAddress, UpstreamAddress
+from chunkside.settings.errors import NotAllowedError
+from chunkside.settings.quantities import Percent
+
+_FIELD_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
+HEADER_NAMES = "header field names, separated by commas"
+PATHS = "a path"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a kind of value is written (`metavar`) and its default shown (`show`)."""
+
+    metavar: str
+    show: Callable[[Any], str] = str
+    is_flag: bool = False
+    is_list: bool = False
+
+
+def _auto_or(
+    parse: Callable[[object], Any], show: Callable[[Any], str], what: str
+) -> tuple[PlainValidator, Shape]:
+    def read(value: object) -> Any:
+        if isinstance(value, str) and value.strip().lower() == "auto":
+            return "auto"
+        try:
+            return parse(value)
+        except NotAllowedError as error:
+            raise NotAllowedError(error.reason, f"auto, {error.allowed}") from error
+
+    return PlainValidator(read), Shape(
+        f"auto|{what}", lambda value: value if isinstance(value, str) else show(value)
+    )
+
+
+def _read_path(value: object) -> Path:
+    if not isinstance(value, (str, Path)) or not str(value).strip() or "\0" in str(value):
+        raise NotAllowedError("not a path", PATHS)
+    path = Path(value)
+    if path.parts[0].startswith("~"):
+        raise NotAllowedError("~ is the shell's, and no shell read this", PATHS, "write it in full")
+    return path.absolute()
+
+
+def _read_listens(value: object) -> tuple[ListenAddress, ...]:
+    items = value if isinstance(value, (list, tuple)) else [value]
+    if not all(isinstance(item, str) for item in items):
+        return tuple(addresses.parse_listen(item) for item in items)
+    listens = tuple(addresses.parse_listen(item) for item in quantities.parse_list(items))
+    if not listens:
+        raise NotAllowedError("empty", addresses.LISTENS)
+    return listens
+
+
+def _read_header_names(value: object) -> tuple[str, ...]:
+    names = quantities.parse_list(value)
+    if not all(_FIELD_NAME.fullmatch(name) for name in names):
+        raise NotAllowedError("not header field names", HEADER_NAMES)
+    return names
+
+
+def _comma_joined(items: tuple[object, ...]) -> str:
+    return ", ".join(str(item) for item in items)
+
+
+def _show_share(value: int | Percent) -> str:
+    if isinstance(value, Percent):
+        return quantities.format_percent(value)
+    return quantities.format_size(value)
+
+
+_auto_size = _auto_or(quantities.parse_size, quantities.format_size, "SIZE")
+_auto_share = _auto_or(quantities.parse_size_or_share, _show_share, "SIZE|PERCENT")
+_duration_shape = Shape("DURATION", quantities.format_duration)
+
+Upstream = Annotated[UpstreamAddress | None, PlainValidator(addresses.parse_upstream), Shape("URL")]
+Listens = Annotated[
+    tuple[ListenAddress, ...],
+    PlainValidator(_read_listens),
+    Shape("ADDRESS", _comma_joined, is_list=True),
+]
+AutoSize = Annotated[int | Literal["auto"], *_auto_size]
+AutoShare = Annotated[int | Percent | Literal["auto"], *_auto_share]
+Directory = Annotated[Path | None, PlainValidator(_read_path), Shape("DIR")]
+Duration = Annotated[float, PlainValidator(quantities.parse_duration), _duration_shape]
+Timeout = Annotated[float, PlainValidator(quantities.parse_timeout), _duration_shape]
+Wait = Annotated[float, PlainValidator(quantities.parse_wait), _duration_shape]
+Count = Annotated[int, PlainValidator(quantities.count_parser(0)), Shape("N")]
+Several = Annotated[int, PlainValidator(quantities.count_parser(1)), Shape("N")]
+Switch = Annotated[
+    bool,
+    PlainValidator(quantities.parse_boolean),
+    Shape("", lambda value: str(value).lower(), is_flag=True),
+]
+Texts = Annotated[
+    tuple[str, ...],
+    PlainValidator(quantities.parse_list),
+    Shape("LIST", _comma_joined, is_list=True),
+]
+HeaderNames = Annotated[
+    tuple[str, ...],
+    PlainValidator(_read_header_names),
+    Shape("LIST", _comma_joined, is_list=True),
+]
+Loop = Annotated[
+    Literal["uvloop", "asyncio"],
+    PlainValidator(quantities.choice_parser("uvloop", "asyncio")),
+    Shape("uvloop|asyncio"),
+]
+Cookies = Annotated[
+    Literal["drop", "forward"],
+    PlainValidator(quantities.choice_parser("drop", "forward")),
+    Shape("drop|forward"),
+]
+LogLevel = Annotated[
+    Literal["debug", "info", "warning", "error"],
+    PlainValidator(quantities.choice_parser("debug", "info", "warning", "error")),
+    Shape("debug|info|warning|error"),
+]

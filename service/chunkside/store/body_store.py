@@ -1,0 +1,242 @@
+"""Bodies on local disk, one Arrow file each: the port BodyStore.
+
+Knows files, threads and mappings. Must not know what may be served: it tells what is there.
+Whatever the disk does reaches the caller as StoreFault or BodyTorn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import itertools
+import os
+import secrets
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Iterable
+from concurrent.futures import Future
+from functools import partial
+from typing import Final, ParamSpec
+
+from chunkside.core.entry import BodyRef, StampPair, Stored
+from chunkside.core.key import CacheKey
+from chunkside.gateway.errors import StoreFault
+from chunkside.gateway.ports import Clock, Found, StampTable
+from chunkside.store import arrow_file, recovery
+from chunkside.store.arrow_file import CorruptError
+from chunkside.store.directory import BodyDirectory, OpenFile, Presence, open_ours, unlink_if
+from chunkside.store.lanes import Lanes, store_fault
+from chunkside.store.readers import (
+    SMALL_BYTES,
+    DiskReader,
+    ReaderCache,
+    Reading,
+    default_reader_limit,
+)
+from chunkside.store.writers import DiskWriter, Draft
+
+_P = ParamSpec("_P")
+_VERIFIED_LIMIT: Final = 65_536
+
+
+class DiskBodyStore:
+    """`root` is ours, owner-only, on a local disk.
+
+    `on_fault(operation, cause)` hears of faults that nobody waits for. `map_bodies`: large bodies
+    are given as slices of a mapping, which whoever writes them must not touch from Python; else
+    they are read into memory. `reader_limit`: readers kept open, by default as many as the
+    descriptors allow.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        table: StampTable,
+        clock: Clock,
+        on_fault: Callable[[str, str], None],
+        *,
+        map_bodies: bool,
+        reader_limit: int | None = None,
+    ) -> None:
+        self._directory = BodyDirectory(root)
+        self._table = table
+        self._clock = clock
+        self._on_fault = on_fault
+        self._lanes = Lanes()
+        self._presence = Presence(self._directory.root)
+        self._reading = Reading(self._lanes, self._torn, map_bodies=map_bodies)
+        self._readers = ReaderCache(reader_limit or default_reader_limit())
+        # The upper half of a nonce tells this process's own files, which need no second look.
+        self._epoch = secrets.randbits(32)
+        self._serials = itertools.count()
+        self._verified: OrderedDict[tuple[int, int], None] = OrderedDict()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.committed_bytes = 0
+        self.removed_bytes = 0
+
+    async def start(self) -> None:
+        """Makes ready off the loop, slow imports included. Raises StoreFault."""
+        self._loop = asyncio.get_running_loop()
+        await self._lanes.beside("start", arrow_file.warm_up)
+        await self._lanes.beside("start", self._directory.prepare)
+        try:
+            await self._lanes.beside("start", self._presence.take)
+        except StoreFault as fault:
+            # Without a lock the directory counts as shared.
+            self._on_fault(fault.operation, fault.cause)
+
+    async def close(self) -> None:
+        """Waits for what is being written; readers that are held elsewhere stay valid."""
+        self._readers.clear()
+        await asyncio.to_thread(self._lanes.close)
+        self._presence.release()
+
+    @property
+    def is_shared(self) -> bool:
+        return not self._presence.is_alone
+
+    @property
+    def open_readers(self) -> int:
+        return len(self._readers)
+
+    @property
+    def mapped_bytes(self) -> int:
+        return self._reading.mapped_bytes
+
+    async def begin(self, stored: Stored, stamps: StampPair, length: int | None) -> DiskWriter:
+        draft = Draft(
+            path=self._directory.path_of(stored.key),
+            stored=stored,
+            stamps=stamps,
+            table_id=self._table.id,
+            nonce=self._epoch << 32 | next(self._serials) & 0xFFFF_FFFF,
+            length=length,
+        )
+        writer = DiskWriter(draft, self._directory, self._lanes, self._committed)
+        await writer.prepare()
+        return writer
+
+    def reader(self, body: BodyRef) -> DiskReader | None:
+        return self._readers.get(body)
+
+    async def open(self, body: BodyRef) -> DiskReader:
+        if (reader := self._readers.get(body)) is not None:
+            return reader
+        path = self._directory.path_of(body.key)
+        must_verify = body.length <= SMALL_BYTES or not self._is_verified(body)
+        try:
+            reader = await self._lanes.beside(
+                "open", self._open, path, body, must_verify=must_verify
+            )
+        except StoreFault as fault:
+            if fault.cause in ("corrupt", "ESTALE"):
+                await self._lanes.in_order("open", path, self._clear, path, body)
+            raise
+        self._remember_verified(body)
+        self._readers.put(reader)
+        return reader
+
+    async def find(self, key: CacheKey) -> Found | None:
+        path = self._directory.path_of(key)
+        return await self._lanes.in_order("find", path, self._find, path)
+
+    async def scan(self) -> AsyncIterator[list[Found]]:
+        alone_at = self._presence.was_alone_at
+        walk = recovery.Walk(self._directory.bodies, self._epoch, alone_at, self._report)
+        batches = walk.batches()
+        while (paths := await self._lanes.beside("scan", next, batches, None)) is not None:
+            found, unusable = await self._lanes.beside(
+                "scan", recovery.load_all, self._directory, paths, self._clock.now(), self._report
+            )
+            for path in unusable:
+                await self._lanes.in_order("scan", path, self._find, path)
+            if found:
+                yield found
+
+    async def remove(self, bodies: Iterable[BodyRef]) -> None:
+        jobs: list[Future[None]] = []
+        for body in bodies:
+            self._readers.drop(body)
+            path = self._directory.path_of(body.key)
+            jobs.append(self._lanes.submit(path, self._unlink, "remove", path, body))
+        for job in jobs:
+            await asyncio.shield(asyncio.wrap_future(job))
+
+    def _is_verified(self, body: BodyRef) -> bool:
+        """Whether this process has seen the body whole: it wrote it, or compared its checksum."""
+        return body.nonce >> 32 == self._epoch or (body.inode, body.nonce) in self._verified
+
+    def _remember_verified(self, body: BodyRef) -> None:
+        if body.nonce >> 32 == self._epoch:
+            return
+        self._verified[body.inode, body.nonce] = None
+        if len(self._verified) > _VERIFIED_LIMIT:
+            self._verified.popitem(last=False)
+
+    def _committed(self, body: BodyRef, file: OpenFile, offset: int) -> None:
+        self.committed_bytes += body.charge
+        self._readers.put(DiskReader(body, file, offset, self._reading))
+
+    def _torn(self, reader: DiskReader) -> None:
+        body = reader.body
+        self._on_fault("read", "torn")
+        self._readers.drop(body)
+        self._verified.pop((body.inode, body.nonce), None)
+        path = self._directory.path_of(body.key)
+        self._lanes.submit(path, self._clear, path, body)
+
+    def _removed(self, size: int) -> None:
+        self.removed_bytes += size
+
+    # From here on: in the store's threads. Only `_open` raises.
+
+    def _open(self, path: str, body: BodyRef, *, must_verify: bool) -> DiskReader:
+        file, status = open_ours(path)
+        if status.st_ino != body.inode:
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+        offset = status.st_size - body.length - arrow_file.suffix_size(body.length)
+        if not 0 < offset <= arrow_file.HEAD_BYTES:
+            raise CorruptError("another length")
+        prefix = os.pread(file.fd, offset, 0)
+        suffix = os.pread(file.fd, arrow_file.TAIL_BYTES, offset + body.length)
+        checksum = arrow_file.check_ends(prefix, suffix, body.length, body.nonce)
+        reader = DiskReader(body, file, offset, self._reading)
+        if must_verify:
+            reader.check_body(checksum)
+        return reader
+
+    def _find(self, path: str) -> Found | None:
+        """What lies at the path, unless it is unusable: then it is unlinked and counted."""
+        try:
+            try:
+                return recovery.load(self._directory, path, self._clock.now())
+            except CorruptError as fault:
+                self._report("find", fault)
+                os.unlink(path)
+        except FileNotFoundError:
+            return None
+        except OSError as fault:
+            self._report("find", fault)
+        return None
+
+    def _clear(self, path: str, body: BodyRef) -> None:
+        """Unlinks a body that proved bad. A newer file of the same key stays."""
+        found = self._find(path)
+        if found is not None and found.body.nonce == body.nonce:
+            self._unlink("open", path, body)
+
+    def _unlink(self, operation: str, path: str, body: BodyRef) -> None:
+        try:
+            if unlink_if(path, body.inode):
+                self._tell(self._removed, body.charge)
+        except OSError as fault:
+            self._report(operation, fault)
+
+    def _report(self, operation: str, fault: OSError | CorruptError) -> None:
+        self._tell(self._on_fault, operation, store_fault(operation, fault).cause)
+
+    def _tell(self, listener: Callable[_P, object], *args: _P.args, **kwargs: _P.kwargs) -> None:
+        """Calls `listener` on the loop, before any answer of this job; not if the loop is gone."""
+        assert self._loop is not None
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(partial(listener, *args, **kwargs))

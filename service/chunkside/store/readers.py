@@ -1,0 +1,192 @@
+"""Reading stored bodies: without waiting where they are warm, by a thread where they aren't."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+from collections import OrderedDict
+from collections.abc import Callable
+from threading import RLock
+from typing import Final
+
+import xxhash
+
+from chunkside.core.entry import BodyRef
+from chunkside.gateway.errors import BodyTorn, StoreFault
+from chunkside.gateway.ports import Buffer
+from chunkside.store.arrow_file import CorruptError, suffix_size
+from chunkside.store.directory import OpenFile
+from chunkside.store.lanes import Lanes
+from chunkside.store.mapping import Mapping, read_without_waiting
+
+SMALL_BYTES: Final = 256 * 1024
+"""A body up to this size is answered whole, and held in memory while it is filled."""
+SLICE_BYTES: Final = 1024 * 1024
+_SHORTER: Final = (errno.EFAULT, errno.EIO, 133)  # 133: EHWPOISON
+
+
+class Reading:
+    """What all readers of one store share."""
+
+    def __init__(
+        self, lanes: Lanes, on_torn: Callable[[DiskReader], None], *, map_bodies: bool
+    ) -> None:
+        self.lanes = lanes
+        self.on_torn = on_torn
+        self.map_bodies = map_bodies
+        self.mapped_bytes = 0
+        # A mapping may end in any thread, even in the midst of counting another.
+        self._counting = RLock()
+        self.can_read_without_waiting = True
+
+    def map(self, fd: int, size: int) -> Mapping:
+        mapping = Mapping(fd, size, self._unmapped)
+        with self._counting:
+            self.mapped_bytes += size
+        return mapping
+
+    def _unmapped(self, size: int) -> None:
+        with self._counting:
+            self.mapped_bytes -= size
+
+
+class DiskReader:
+    """One body in one open file. Stays valid when the file is unlinked."""
+
+    __slots__ = ("_file", "_mapping", "_offset", "_shared", "body")
+
+    def __init__(self, body: BodyRef, file: OpenFile, offset: int, shared: Reading) -> None:
+        self.body = body
+        self._file = file
+        self._offset = offset
+        self._shared = shared
+        self._mapping: Mapping | None = None
+
+    @property
+    def length(self) -> int:
+        return self.body.length
+
+    def read_now(self) -> Buffer | None:
+        if self.body.length > SMALL_BYTES:
+            return None
+        if self.body.length == 0:
+            return b""
+        try:
+            if self._shared.can_read_without_waiting:
+                return read_without_waiting(self._file.fd, self.body.length, self._offset)
+            return self._read_resident()
+        except OSError as fault:
+            if fault.errno == errno.EOPNOTSUPP:
+                self._shared.can_read_without_waiting = False
+            return None
+
+    def _read_resident(self) -> bytes | None:
+        """For file systems without RWF_NOWAIT; `_pread` has made the mapping."""
+        length = self.body.length
+        if self._mapping is None or not self._mapping.is_resident(self._offset, length):
+            return None
+        # The kernel copies, so that a file truncated just now gives few bytes and not SIGBUS.
+        content = os.pread(self._file.fd, length, self._offset)
+        return content if len(content) == length else None
+
+    async def read(self, start: int, limit: int) -> Buffer:
+        at = self._offset + start
+        size = min(limit, SLICE_BYTES, self.body.length - start)
+        try:
+            if self._is_mapped():
+                return await self._view(self._map(), at, size)
+            content = await self._shared.lanes.beside("read", self._pread, at, size)
+        except (BodyTorn, StoreFault, OSError, ValueError) as fault:
+            self._shared.on_torn(self)
+            raise BodyTorn("the stored file is shorter or can't be read") from fault
+        return content
+
+    def _is_mapped(self) -> bool:
+        return self._shared.map_bodies and self.body.length > SMALL_BYTES
+
+    def _map(self) -> Mapping:
+        if self._mapping is None:
+            size = self._offset + self.body.length + suffix_size(self.body.length)
+            self._mapping = self._shared.map(self._file.fd, size)
+        return self._mapping
+
+    async def _view(self, mapping: Mapping, at: int, size: int) -> Buffer:
+        if not mapping.is_resident(at, size):
+            await self._shared.lanes.beside("read", self._bring_in, mapping, at, size)
+        return mapping.view[at : at + size]
+
+    def _bring_in(self, mapping: Mapping, at: int, size: int) -> None:
+        try:
+            mapping.populate(at, size)
+        except OSError as fault:
+            if fault.errno in _SHORTER:
+                raise
+            # An old kernel, or one short of memory: this fills the page cache as well.
+            _pread_all(self._file.fd, size, at)
+
+    def _pread(self, at: int, size: int) -> bytes:
+        content = _pread_all(self._file.fd, size, at)
+        if self.body.length <= SMALL_BYTES and not self._shared.can_read_without_waiting:
+            # From now on `read_now` can tell whether it would wait.
+            mapping = self._map()
+            mapping.populate(self._offset, self.body.length)
+        return content
+
+    def check_body(self, checksum: int) -> None:
+        """Reads all of it, waiting for the disk. Raises CorruptError or OSError."""
+        hasher = xxhash.xxh3_64()
+        end = self._offset + self.body.length
+        for at in range(self._offset, end, SLICE_BYTES):
+            try:
+                hasher.update(_pread_all(self._file.fd, min(SLICE_BYTES, end - at), at))
+            except BodyTorn as fault:
+                raise CorruptError("shorter") from fault
+        if hasher.intdigest() != checksum:
+            raise CorruptError("damaged")
+
+
+def _pread_all(fd: int, size: int, at: int) -> bytes:
+    """Exactly `size` bytes. Raises BodyTorn, OSError."""
+    content = os.pread(fd, size, at)
+    while len(content) < size:
+        more = os.pread(fd, size - len(content), at + len(content))
+        if not more:
+            raise BodyTorn("the file is shorter")
+        content += more
+    return content
+
+
+def default_reader_limit() -> int:
+    """A quarter of the descriptors that this process may have, and at most 4096."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 4096 if soft == resource.RLIM_INFINITY else max(1, min(4096, soft // 4))
+
+
+class ReaderCache:
+    """Readers in recency order, at most `limit`: each costs a descriptor, two if it is mapped."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._readers: OrderedDict[tuple[int, int], DiskReader] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._readers)
+
+    def get(self, body: BodyRef) -> DiskReader | None:
+        name = (body.inode, body.nonce)
+        reader = self._readers.get(name)
+        if reader is not None:
+            self._readers.move_to_end(name)
+        return reader
+
+    def put(self, reader: DiskReader) -> None:
+        self._readers[reader.body.inode, reader.body.nonce] = reader
+        while len(self._readers) > self._limit:
+            self._readers.popitem(last=False)
+
+    def drop(self, body: BodyRef) -> None:
+        self._readers.pop((body.inode, body.nonce), None)
+
+    def clear(self) -> None:
+        self._readers.clear()

@@ -1,0 +1,215 @@
+"""The way to an HTTP origin: aiohttp's client, taught to change nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import ssl
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Final
+
+import aiohttp
+from multidict import CIMultiDict
+
+from chunkside.aiohttp_internals import ExactTargetRequest, exact_url, never_resend
+from chunkside.core.fields import Fields
+from chunkside.core.request import SAFE_METHODS
+from chunkside.core.response import ResponseHead
+from chunkside.gateway.errors import (
+    BodyTorn,
+    OriginError,
+    OriginNonsense,
+    OriginTooSlow,
+    OriginUnreachable,
+)
+from chunkside.gateway.ports import Observer, OriginRequest
+
+_READ_BYTES: Final = 256 << 10
+_FIRST_PAUSE_SECONDS: Final = 0.05
+_FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
+_BODILESS: Final = frozenset({204, 304})
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds, but for `retries` and `connections`."""
+
+    connect: float = 3.0
+    first_byte: float = 8.0
+    idle: float = 15.0
+    deadline: float = 25.0
+    write: float = 300.0
+    retries: int = 3
+    connections: int = 128
+
+
+class HttpUpstream:
+    """`location`: scheme, host and port. `via` is what requests say of this process."""
+
+    def __init__(self, location: str, times: Times, observer: Observer, *, via: bytes) -> None:
+        self._location = location
+        self._times = times
+        self._observer = observer
+        self._via = via
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=times.connections, ttl_dns_cache=10),
+            request_class=ExactTargetRequest,
+            auto_decompress=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(
+                total=None, sock_connect=times.connect, sock_read=times.idle
+            ),
+            skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+            read_bufsize=_READ_BYTES,
+            max_line_size=16 << 10,
+            max_field_size=64 << 10,
+            trust_env=False,
+        )
+        never_resend(self._session)
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    async def send(self, request: OriginRequest) -> HttpResponse:
+        if request.method in SAFE_METHODS and request.content is None:
+            return await self._send_safely(request)
+        return await self._send_once(request, self._times.write)
+
+    async def _send_safely(self, request: OriginRequest) -> HttpResponse:
+        """Tries again where the connection failed before a head came, within the deadline."""
+        pause = _FIRST_PAUSE_SECONDS
+        try:
+            async with asyncio.timeout(self._times.deadline):
+                for _ in range(self._times.retries):
+                    try:
+                        return await self._send_once(request, self._times.first_byte)
+                    except OriginUnreachable:
+                        # Jitter: many readers lose their connections at the same moment.
+                        await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311
+                        pause *= 2
+                return await self._send_once(request, self._times.first_byte)
+        except TimeoutError as error:
+            raise OriginTooSlow(
+                f"No answer from {self._location} within {self._times.deadline:g} s."
+            ) from error
+
+    async def _send_once(self, request: OriginRequest, seconds: float) -> HttpResponse:
+        """One request on the wire. Its answer's head may take `seconds`, connecting and sending
+        included; with a body they count from the last piece that was sent.
+        """
+        started = time.perf_counter()
+        status: int | None = None
+        try:
+            async with asyncio.timeout(seconds) as timeout:
+                patience = _Patience(timeout, seconds)
+                try:
+                    answer = await self._session.request(
+                        request.method,
+                        exact_url(self._location, request.target),
+                        headers=self._headers(request),
+                        data=self._data(request, patience),
+                        allow_redirects=False,
+                        timeout=self._timeout(request),
+                    )
+                finally:
+                    patience.end()
+            status = answer.status
+            return HttpResponse(answer, self._observer)
+        except (TimeoutError, aiohttp.ServerTimeoutError) as error:
+            raise self._too_slow(error, seconds) from error
+        except (aiohttp.ClientError, OSError, ssl.SSLError) as error:
+            raise self._failed(error) from error
+        finally:
+            self._observer.upstream_answered(
+                request.key_class, request.method, status, time.perf_counter() - started
+            )
+
+    def _timeout(self, request: OriginRequest) -> aiohttp.ClientTimeout:
+        times = self._times
+        reads = times.idle if request.method in SAFE_METHODS else times.write
+        return aiohttp.ClientTimeout(
+            total=None, sock_connect=times.connect, sock_read=max(reads, times.first_byte)
+        )
+
+    def _too_slow(self, error: BaseException, first_byte: float) -> OriginError:
+        if isinstance(error, aiohttp.ConnectionTimeoutError):
+            return OriginUnreachable(
+                f"{self._location} accepted no connection within {self._times.connect:g} s."
+            )
+        return OriginTooSlow(f"No answer from {self._location} within {first_byte:g} s.")
+
+    def _failed(self, error: Exception) -> OriginError:
+        if isinstance(error, aiohttp.ClientConnectionError | OSError):
+            return OriginUnreachable(f"{self._location}: {error}".rstrip(": "))
+        return OriginNonsense(f"{self._location} sent no HTTP that makes sense: {error}")
+
+    def _headers(self, request: OriginRequest) -> CIMultiDict[str]:
+        headers: CIMultiDict[str] = CIMultiDict()
+        for name, value in request.fields:
+            headers.add(name.decode("ascii"), value.decode())
+        headers.add("Via", self._via.decode())
+        content = request.content
+        if content is not None and content.length is not None:
+            headers.add("Content-Length", str(content.length))
+        return headers
+
+    def _data(self, request: OriginRequest, patience: _Patience) -> AsyncIterator[bytes] | None:
+        content = request.content
+        return None if content is None else self._counted(content.chunks, patience)
+
+    async def _counted(
+        self, chunks: AsyncIterator[bytes], patience: _Patience
+    ) -> AsyncIterator[bytes]:
+        async for chunk in chunks:
+            self._observer.upstream_sent(len(chunk))
+            yield chunk
+            patience.renew()
+
+
+class _Patience:
+    """Counts a timeout anew as long as a request's body makes way."""
+
+    def __init__(self, timeout: asyncio.Timeout, seconds: float) -> None:
+        self._timeout: asyncio.Timeout | None = timeout
+        self._seconds = seconds
+
+    def renew(self) -> None:
+        if self._timeout is not None and not self._timeout.expired():
+            self._timeout.reschedule(asyncio.get_running_loop().time() + self._seconds)
+
+    def end(self) -> None:
+        """The wait is over; the rest of the body may still be on its way, without a limit."""
+        self._timeout = None
+
+
+class HttpResponse:
+    def __init__(self, answer: aiohttp.ClientResponse, observer: Observer) -> None:
+        self._answer = answer
+        self._observer = observer
+        self.head = _head(answer)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._answer.content.iter_any():
+                self._observer.upstream_received(len(chunk))
+                yield chunk
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise BodyTorn from error
+
+    def close(self) -> None:
+        # A connection whose answer was read to its end went back to the pool by itself.
+        self._answer.close()
+
+
+def _head(answer: aiohttp.ClientResponse) -> ResponseHead:
+    every = Fields(answer.raw_headers)
+    fields = every.end_to_end().without(_FRAMING)
+    is_chunked = b"chunked" in every.combined(b"transfer-encoding").lower()
+    told = every.get(b"content-length")
+    length = int(told) if told is not None and told.isdigit() and not is_chunked else None
+    is_bodiless = answer.method == "HEAD" or answer.status in _BODILESS
+    return ResponseHead(
+        answer.status, fields, length, is_framed=is_chunked or length is not None or is_bodiless
+    )

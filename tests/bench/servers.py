@@ -1,0 +1,125 @@
+"""The servers of the benchmark: an origin, Chunkside, and nginx as a cache; each on loopback."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.deadline import wait_for
+
+SIZES = {"4k": 4 << 10, "64k": 64 << 10, "1m": 1 << 20}
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+NGINX = """
+worker_processes 1;
+daemon off;
+pid {home}/{name}.pid;
+error_log {home}/{name}.log;
+events {{ worker_connections 2048; }}
+http {{
+    access_log off;
+    sendfile on;
+    tcp_nopush on;
+    keepalive_timeout 65;
+    keepalive_requests 100000000;
+    {extra}
+    server {{
+        listen 127.0.0.1:{port} backlog=2048;
+        {server}
+    }}
+}}
+"""
+
+
+@dataclass(frozen=True)
+class Server:
+    name: str
+    url: str
+    pid: int
+
+    def cpu_seconds(self) -> float:
+        """User and system time of the process and its children so far."""
+        return sum(_cpu_seconds(pid) for pid in (self.pid, *_children(self.pid)))
+
+
+def _children(pid: int) -> list[int]:
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+    return [int(child) for child in text.split()]
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _start_nginx(
+    home: Path, name: str, running: ExitStack, core: int, *, extra: str, server: str
+) -> Server:
+    port = _free_port()
+    config = home / f"{name}.conf"
+    config.write_text(
+        NGINX.format(home=home, name=name, port=port, extra=extra, server=server), encoding="utf-8"
+    )
+    process = subprocess.Popen(["taskset", "-c", str(core), "nginx", "-c", str(config)])
+    running.callback(_end, process)
+    wait_for(lambda: _answers(port), f"{name} listens")
+    return Server(name, f"http://127.0.0.1:{port}", process.pid)
+
+
+def start_origin(home: Path, running: ExitStack) -> str:
+    files = home / "files"
+    files.mkdir(mode=0o755)
+    for name, size in SIZES.items():
+        (files / name).write_bytes(os.urandom(size))
+    server = f"root {files}; default_type application/octet-stream;"
+    return _start_nginx(home, "origin", running, 1, extra="", server=server).url
+
+
+def start_nginx_cache(home: Path, origin: str, running: ExitStack, core: int) -> Server:
+    extra = f"proxy_cache_path {home}/nginx-cache keys_zone=k:16m max_size=1g inactive=1h;"
+    server = f"""
+        location / {{
+            proxy_pass {origin};
+            proxy_cache k;
+            proxy_cache_valid 200 404 1h;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+        }}"""
+    return _start_nginx(home, "nginx", running, core, extra=extra, server=server)
+
+
+def start_chunkside(home: Path, origin: str, running: ExitStack, core: int) -> Server:
+    process = subprocess.Popen(
+        ["taskset", "-c", str(core), sys.executable, "-m", "chunkside", "serve",
+         "--upstream", origin, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
+         "--cache-dir", str(home / "chunkside"), "--ttl", "1h", "--negative-ttl", "1h"],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    running.callback(_end, process)
+    assert process.stdout is not None
+    found = re.match(r"data port: (http://\S+)/", process.stdout.readline())
+    assert found is not None
+    return Server("chunkside", found[1], process.pid)
+
+
+def _end(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    process.wait(30)

@@ -1,0 +1,199 @@
+"""The command line: what it takes, and the one line with which it refuses."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from chunkside.cli import COMMANDS, main, refuse_platform
+from chunkside.settings import ConfigurationError, Settings
+from chunkside.store.filesystem import classify, read_mountinfo
+from tests.support.sidecar import run_command
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch):
+    for name in os.environ:
+        if name.startswith("CHUNKSIDE_"):
+            monkeypatch.delenv(name)
+
+
+def refused(capsys, *argv: str) -> str:
+    """The one line on stderr."""
+    assert main(list(argv)) == 2
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+    assert captured.err.endswith("\n")
+    return captured.err.rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("argv", "parts"),
+    [
+        pytest.param([], ["command", "serve, check, demo"], id="no command"),
+        pytest.param(["srve"], ["'srve'", "did you mean serve?"], id="unknown command"),
+        pytest.param(["--serve"], ["--serve", "no such flag"], id="a flag without a command"),
+        pytest.param(
+            ["serve", "--upstrem=x"], ["--upstrem", "did you mean --upstream?"], id="flag"
+        ),
+        pytest.param(["serve", "--no-alow-writes"], ["mean --no-allow-writes?"], id="negated flag"),
+        pytest.param(["serve", "--cache"], ["--cache", "no such flag"], id="no abbreviations"),
+        pytest.param(["serve", "http://o"], ["http://o", "nothing else goes here"], id="argument"),
+        pytest.param(["serve", "--ttl"], ["--ttl", "expected one argument"], id="no value"),
+        pytest.param(["serve", "--ttl", "soon"], ["ttl='soon'", "allowed: a duration"], id="value"),
+        pytest.param(["serve", "--allow-writes=1"], ["--allow-writes"], id="a switch with a value"),
+        pytest.param(["serve"], ["upstream", "not set", "--upstream"], id="no upstream"),
+        pytest.param(
+            ["serve", "--config", "/none.yaml"], ["/none.yaml", "No such file"], id="config"
+        ),
+        pytest.param(["demo", "--readers", "0"], ["--readers='0'", "1 or more"], id="readers"),
+        pytest.param(["demo", "--delay", "x"], ["--delay='x'", "allowed: "], id="delay"),
+        pytest.param(["demo", "--port", "65536"], ["--port='65536'", "65535"], id="port"),
+        pytest.param(
+            ["demo", "--port", "http"], ["--port='http'", "65535"], id="a port in letters"
+        ),
+        pytest.param(["demo", "--ttl", "5"], ["--ttl", "no such flag"], id="no settings in demo"),
+    ],
+)
+def test_what_is_wrong_is_one_line(capsys, argv, parts):
+    line = refused(capsys, *argv)
+    assert line.startswith("chunkside: ")
+    assert [part for part in parts if part not in line] == []
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["--version"], *([name, "-h"] for name in COMMANDS)])
+def test_help_is_printed_and_nothing_is_run(capsys, argv):
+    assert main(argv) == 0
+    captured = capsys.readouterr()
+    assert captured.out
+    assert captured.err == ""
+
+
+@pytest.mark.parametrize("command", ["serve", "check"])
+def test_every_setting_is_a_flag_with_help(capsys, command):
+    main([command, "--help"])
+    text = capsys.readouterr().out
+    for name in Settings.model_fields:
+        assert f"--{name.replace('_', '-')}" in text
+    assert "10 % of the" in text
+
+
+def test_the_general_help_names_every_command(capsys):
+    main(["--help"])
+    text = capsys.readouterr().out
+    assert [name for name in COMMANDS if name not in text] == []
+
+
+@pytest.mark.parametrize("platform", ["win32", "cygwin"])
+def test_windows_is_refused(platform):
+    with pytest.raises(ConfigurationError, match="use WSL"):
+        refuse_platform(platform)
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin", sys.platform])
+def test_linux_and_macos_are_not_refused(platform):
+    refuse_platform(platform)
+
+
+def check(capsys, tmp_path, *flags: str) -> str:
+    argv = [
+        "check",
+        "--upstream=http://o",
+        f"--cache-dir={tmp_path}/c",
+        "--allow-memory-filesystem",
+    ]
+    assert main([*argv, *flags]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return captured.out
+
+
+def test_switches_have_two_flags(capsys, tmp_path):
+    assert "writes: forwarded" in check(capsys, tmp_path, "--allow-writes")
+    assert "writes: refused" in check(capsys, tmp_path, "--no-allow-writes")
+
+
+def test_a_flag_for_a_list_is_given_several_times_or_with_commas(capsys, tmp_path):
+    text = check(capsys, tmp_path, "--listen=localhost:1,localhost:2", "--listen", "[::1]:3")
+    readers = next(line for line in text.splitlines() if line.startswith("readers use:"))
+    assert [n for n in ("localhost:1/", "localhost:2/", "[::1]:3/") if n not in readers] == []
+
+
+def test_flags_go_over_environment_over_file(capsys, tmp_path, monkeypatch):
+    config = tmp_path / "c.yaml"
+    config.write_text("ttl: 1s\nnegative_ttl: 1s\nmetadata_ttl: 1s\n")
+    monkeypatch.setenv("CHUNKSIDE_TTL", "2s")
+    monkeypatch.setenv("CHUNKSIDE_NEGATIVE_TTL", "2s")
+    text = check(capsys, tmp_path, "--ttl", "3s", "--config", str(config))
+    assert "bodies 3s" in text
+    assert "absences 2s" in text
+    assert "metadata 1s" in text
+
+
+def test_the_config_flag_may_stand_anywhere_and_is_read_before_the_rest(capsys, tmp_path):
+    config = tmp_path / "c.yaml"
+    config.write_text("ttl: 1s\n")
+    for flags in (["--ttl=3s", f"--config={config}"], [f"--config={config}", "--ttl=3s"]):
+        assert "bodies 3s" in check(capsys, tmp_path, *flags)
+
+
+def test_check_makes_nothing(capsys, tmp_path):
+    check(capsys, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def one_line_of(*arguments: str, env=None) -> str:
+    ended = run_command(*arguments, env=env)
+    assert ended.returncode == 2, ended.stderr
+    assert len(ended.stderr.splitlines()) == 1, ended.stderr
+    return ended.stderr
+
+
+@pytest.mark.parametrize("command", ["serve", "check"])
+@pytest.mark.parametrize(
+    ("flags", "env", "parts"),
+    [
+        pytest.param([], {"CHUNKSIDE_TTL": "soon"}, ["ttl='soon'", "300s"], id="value"),
+        pytest.param([], {"CHUNKSIDE_TLL": "5"}, ["CHUNKSIDE_TLL", "CHUNKSIDE_TTL?"], id="name"),
+        pytest.param(["--upstream", "s3://b"], {}, ["upstream='s3://b'", "http://"], id="upstream"),
+        pytest.param(["--cache-size=1ZB"], {}, ["cache_size='1ZB'", "2GiB"], id="size"),
+        pytest.param(["--cach-dir=/x"], {}, ["--cach-dir", "--cache-dir?"], id="flag"),
+    ],
+)
+def test_a_process_ends_with_one_line(command, flags, env, parts):
+    line = one_line_of(command, *flags, env=env)
+    assert [part for part in parts if part not in line] == []
+
+
+def test_a_cache_directory_that_is_unfit_is_one_line_with_the_remedy(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    line = one_line_of(
+        "check", "--upstream=http://o", "--allow-memory-filesystem", f"--cache-dir={file}"
+    )
+    assert f"cache_dir='{file}': is not a directory; allowed: " in line
+    assert "choose a directory" in line
+
+
+@pytest.mark.skipif(
+    classify(Path("/dev/shm"), read_mountinfo()).kind != "memory",
+    reason="/dev/shm is no tmpfs here",
+)
+def test_a_tmpfs_is_one_line_with_the_setting_that_allows_it():
+    line = one_line_of("check", "--upstream=http://o", "--cache-dir=/dev/shm/chunkside-test")
+    assert "in memory (tmpfs" in line
+    assert "allow_memory_filesystem" in line
+
+
+def test_service_links_don_t_stop_a_process(tmp_path):
+    env = {
+        "CHUNKSIDE_UPSTREAM": "http://o",
+        "CHUNKSIDE_SERVICE_HOST": "10.0.0.1",
+        "CHUNKSIDE_PORT_8100_TCP": "tcp://10.0.0.1:8100",
+        "CHUNKSIDE_ALLOW_MEMORY_FILESYSTEM": "true",
+        "XDG_CACHE_HOME": str(tmp_path),
+    }
+    ended = run_command("check", env=env)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert f"cache directory: {tmp_path}/chunkside, since XDG_CACHE_HOME is set" in ended.stdout

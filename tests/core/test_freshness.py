@@ -1,0 +1,312 @@
+import math
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chunkside.core.entry import Now
+from chunkside.core.freshness import (
+    Policy,
+    absence_lifetime,
+    age,
+    cache_control,
+    http_date,
+    initial_age,
+    lifetime,
+    may_serve_stale,
+    origin_lifetime,
+)
+from tests.core.samples import NOW, earlier, fields, present, stored
+
+POLICY = Policy()
+DATE = "Date: Mon, 01 Jan 2024 00:00:00 GMT"
+TOMORROW = "Expires: Tue, 02 Jan 2024 00:00:00 GMT"
+
+
+@pytest.mark.parametrize(
+    ("value", "directives"),
+    [
+        ("", {}),
+        (" , ,", {}),
+        ("max-age=300", {b"max-age": b"300"}),
+        ("No-Store", {b"no-store": b""}),
+        ("public, max-age=60", {b"public": b"", b"max-age": b"60"}),
+        ("public,max-age=60", {b"public": b"", b"max-age": b"60"}),
+        ("max-age = 60", {b"max-age": b"60"}),
+        ('max-age="60"', {b"max-age": b"60"}),
+        ("max-age=", {b"max-age": b""}),
+        ("=60", {}),
+        ("max-age=1, max-age=2", {b"max-age": b"1"}),
+        ('no-cache="set-cookie, x", max-age=5', {b"no-cache": b"set-cookie, x", b"max-age": b"5"}),
+        ('ext="a, no-store", max-age=5', {b"ext": b"a, no-store", b"max-age": b"5"}),
+        ('ext="a=b", max-age=5', {b"ext": b"a=b", b"max-age": b"5"}),
+    ],
+)
+def test_directives_are_split_outside_quotes(value, directives):
+    assert cache_control(fields(f"Cache-Control: {value}")) == directives
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        'ext="a\\"", no-store',
+        'ext="a\\\\", no-store',
+        'ext="a\\\\\\"b", no-store',
+        'max-age=300", no-store',
+        '"max-age=300, no-store',
+        'a="b" , c=", no-store',
+        'max-age=300\\", no-store',
+    ],
+)
+def test_no_quote_hides_a_directive_that_follows_it(value):
+    assert b"no-store" in cache_control(fields(f"Cache-Control: {value}"))
+
+
+def test_a_quote_holds_what_is_escaped_in_it():
+    held = cache_control(fields('Cache-Control: ext="a\\", no-store, \\"b", max-age=5'))
+    assert set(held) == {b"ext", b"max-age"}
+
+
+def test_directives_of_several_lines_are_one_list():
+    held = cache_control(fields("Cache-Control: public", "cache-control: No-Store"))
+    assert held == {b"public": b"", b"no-store": b""}
+
+
+TOKENS = st.sampled_from(["public", "no-store", "max-age=5", "private", 'x="a, b"', 'y="\\""'])
+
+
+@given(st.lists(TOKENS, max_size=5), st.sampled_from([",", ", ", " ,\t"]))
+def test_every_directive_of_a_well_formed_list_is_found(tokens, comma):
+    held = cache_control(fields("Cache-Control: " + comma.join(tokens)))
+    assert set(held) == {token.partition("=")[0].encode() for token in tokens}
+
+
+@pytest.fixture
+def zone_of_new_york(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "EST5")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"Sun, 06 Nov 1994 08:49:37 GMT",
+        b"Sunday, 06-Nov-94 08:49:37 GMT",
+        b"Sun Nov  6 08:49:37 1994",
+        b"Sun, 06 Nov 1994 08:49:37 -0000",
+        b"Sun, 06 Nov 1994 10:49:37 +0200",
+    ],
+)
+def test_all_forms_of_a_date_are_in_utc_wherever_the_machine_is(value, zone_of_new_york):
+    assert http_date(value) == 784_111_777.0
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        b"",
+        b"0",
+        b"-1",
+        b"now",
+        b"1704067200",
+        b"Sun, 32 Nov 1994 08:49:37 GMT",
+        b"Sun, 06 Nov 1994 25:49:37 GMT",
+        b"Sun, 06 Nov 1994 08:49:37 +9999",
+        b"Sun, 06 Nov 99999999999 08:49:37 GMT",
+        b"\xff\xfe",
+    ],
+)
+def test_what_is_no_date_is_none(value):
+    assert http_date(value) is None
+
+
+@given(st.binary(max_size=40) | st.text("MonSun,0123456789 :GMT+-/", max_size=40).map(str.encode))
+def test_a_date_from_the_network_never_raises(value):
+    told = http_date(value)
+    assert told is None or math.isfinite(told)
+
+
+@pytest.mark.parametrize(
+    ("lines", "seconds"),
+    [
+        pytest.param([], None, id="nothing"),
+        pytest.param(["Cache-Control: public"], None, id="public-alone"),
+        pytest.param(["Cache-Control: max-age=60"], 60.0, id="max-age"),
+        pytest.param(["Cache-Control: MAX-AGE=60"], 60.0, id="case"),
+        pytest.param(['Cache-Control: max-age="60"'], 60.0, id="quoted"),
+        pytest.param(["Cache-Control: max-age=0"], 0.0, id="zero"),
+        pytest.param(["Cache-Control: max-age=00060"], 60.0, id="leading-zeros"),
+        pytest.param(["Cache-Control: max-age=60, s-maxage=30"], 30.0, id="s-maxage-wins"),
+        pytest.param(["Cache-Control: s-maxage=0, max-age=60"], 0.0, id="s-maxage-zero-wins"),
+        pytest.param(["Cache-Control: no-cache, max-age=60"], 0.0, id="no-cache"),
+        pytest.param(['Cache-Control: no-cache="x", max-age=60'], 0.0, id="no-cache-of-fields"),
+        pytest.param(["Cache-Control: max-age"], 0.0, id="no-argument"),
+        pytest.param(["Cache-Control: max-age=-1"], 0.0, id="negative"),
+        pytest.param(["Cache-Control: max-age=1.5"], 0.0, id="fraction"),
+        pytest.param(["Cache-Control: max-age=soon"], 0.0, id="word"),
+        pytest.param(["Cache-Control: s-maxage=x, max-age=60"], 0.0, id="malformed-s-maxage"),
+        pytest.param(["Cache-Control: max-age=2147483649"], 2147483648.0, id="more-than-31-bits"),
+        pytest.param(["Cache-Control: max-age=" + "9" * 19], 2147483648.0, id="19-digits"),
+        pytest.param(["Cache-Control: max-age=" + "9" * 5000], 2147483648.0, id="5000-digits"),
+        pytest.param(["Cache-Control: max-age=" + "0" * 5000], 0.0, id="5000-zeros"),
+        pytest.param([DATE, TOMORROW], 86_400.0, id="expires"),
+        pytest.param([DATE, TOMORROW, "Cache-Control: max-age=5"], 5.0, id="max-age-over-expires"),
+        pytest.param([DATE, "Expires: Sun, 31 Dec 2023 00:00:00 GMT"], 0.0, id="expired"),
+        pytest.param([DATE, "Expires: 0"], 0.0, id="expires-0"),
+        pytest.param([DATE, "Expires: -1"], 0.0, id="expires-minus-1"),
+        pytest.param([DATE, "Expires:"], 0.0, id="expires-empty"),
+        pytest.param([TOMORROW], 0.0, id="expires-without-date"),
+        pytest.param([TOMORROW, "Date: today"], 0.0, id="expires-with-bad-date"),
+        pytest.param([DATE, TOMORROW, TOMORROW], 0.0, id="expires-repeated"),
+    ],
+)
+def test_the_lifetime_that_an_origin_gave(lines, seconds):
+    assert origin_lifetime(fields(*lines)) == seconds
+
+
+@pytest.mark.parametrize(
+    ("lines", "seconds"),
+    [
+        ([], 0.0),
+        (["Age: 12"], 12.0),
+        (["Age: 12, 99"], 12.0),
+        (["Age: 12", "Age: 99"], 12.0),
+        (["Age: -1"], 0.0),
+        (["Age: old"], 0.0),
+        (["Age:"], 0.0),
+        (["Age: " + "9" * 5000], 2147483648.0),
+    ],
+)
+def test_the_age_that_an_answer_brings(lines, seconds):
+    assert initial_age(fields(*lines)) == seconds
+
+
+@pytest.mark.parametrize(
+    ("boot", "wall", "initial", "seconds"),
+    [
+        pytest.param(0.0, 0.0, 0.0, 0.0, id="at-once"),
+        pytest.param(10.0, 10.0, 0.0, 10.0, id="both-agree"),
+        pytest.param(10.0, 4.0, 0.0, 10.0, id="wall-clock-was-put-back"),
+        pytest.param(4.0, 10.0, 0.0, 10.0, id="wall-clock-was-put-forward"),
+        pytest.param(-4_000.0, 10.0, 0.0, 10.0, id="of-an-earlier-boot"),
+        pytest.param(10.0, -1.0, 0.0, 10.0, id="a-second-of-the-future-is-rounding"),
+        pytest.param(-5.0, -0.5, 0.0, 0.0, id="never-less-than-nothing"),
+        pytest.param(10.0, 10.0, 7.0, 17.0, id="other-caches-count"),
+        pytest.param(10.0, -1.5, 0.0, math.inf, id="sent-in-the-future"),
+        pytest.param(10.0, -86_400.0, 7.0, math.inf, id="sent-tomorrow"),
+    ],
+)
+def test_age_is_by_the_clock_that_says_more(boot, wall, initial, seconds):
+    sent = Now(NOW.boot - boot, NOW.wall - wall)
+    assert age(sent, NOW, initial) == seconds
+
+
+SECONDS = st.floats(-1e6, 1e6)
+
+
+@given(SECONDS, SECONDS, st.floats(0, 1e6))
+def test_age_is_never_less_than_either_clock_says(boot, wall, initial):
+    told = age(Now(NOW.boot - boot, NOW.wall - wall), NOW, initial)
+    assert told >= initial
+    assert told >= initial + max(boot, wall) - 1e-3
+
+
+@pytest.mark.parametrize(
+    ("given_by_origin", "key_class", "policy", "seconds"),
+    [
+        pytest.param(None, "chunk", Policy(), 300.0, id="default"),
+        pytest.param(None, "chunk", Policy(ttl=math.inf), math.inf, id="for-ever"),
+        pytest.param(0.0, "chunk", Policy(), 0.0, id="origin-says-none"),
+        pytest.param(9000.0, "chunk", Policy(), 9000.0, id="origin-says-longer"),
+        pytest.param(None, "metadata", Policy(), 5.0, id="metadata-ceiling-on-default"),
+        pytest.param(9000.0, "metadata", Policy(), 5.0, id="metadata-ceiling-on-origin"),
+        pytest.param(1.0, "metadata", Policy(), 1.0, id="metadata-shorter"),
+        pytest.param(None, "metadata", Policy(ttl=1.0), 1.0, id="metadata-under-ttl"),
+        pytest.param(None, "metadata", Policy(metadata_ttl=math.inf), 300.0, id="no-ceiling"),
+        pytest.param(9000.0, "listing", Policy(), 9000.0, id="listing"),
+    ],
+)
+def test_settings_fill_in_and_cap_the_lifetime_of_bodies(
+    given_by_origin, key_class, policy, seconds
+):
+    held = stored(origin_lifetime=given_by_origin, key_class=key_class)
+    assert lifetime(held, policy) == seconds
+
+
+ETAG = 'ETag: "a"'
+
+
+@pytest.mark.parametrize(
+    ("lines", "sent", "policy", "may"),
+    [
+        pytest.param([ETAG], earlier(301), Policy(), True, id="just-stale"),
+        pytest.param([ETAG], earlier(300 + 86_400), Policy(), True, id="last-moment"),
+        pytest.param([ETAG], earlier(300 + 86_401), Policy(), False, id="too-old"),
+        pytest.param([ETAG], earlier(301), Policy(stale_if_error=0.0), False, id="off"),
+        pytest.param([ETAG], earlier(1e9), Policy(stale_if_error=math.inf), True, id="for-ever"),
+        pytest.param([ETAG], Now(0.0, 2e9), Policy(), False, id="future"),
+        pytest.param(
+            [ETAG], Now(0.0, 2e9), Policy(stale_if_error=math.inf), False, id="unknown-age"
+        ),
+        pytest.param(
+            [ETAG], Now(0.0, 2e9), Policy(ttl=math.inf), False, id="unknown-age-for-ever-fresh"
+        ),
+        pytest.param(["Last-Modified: x"], earlier(301), Policy(), True, id="by-date"),
+        pytest.param([], earlier(301), Policy(), False, id="no-validator"),
+        pytest.param(['ETag: ""'], earlier(301), Policy(), False, id="empty-validator"),
+    ],
+)
+def test_a_stale_body_stands_in_within_its_bound(lines, sent, policy, may):
+    assert may_serve_stale(present(stored(*lines, requested_at=sent)), NOW, policy) is may
+
+
+@pytest.mark.parametrize(
+    "directive",
+    ["must-revalidate", "proxy-revalidate", "no-cache", "s-maxage=9", "Must-Revalidate"],
+)
+def test_an_origin_may_forbid_stale_answers(directive):
+    held = stored(ETAG, f"Cache-Control: max-age=9, {directive}", requested_at=earlier(301))
+    assert not may_serve_stale(present(held), NOW, POLICY)
+
+
+def test_what_must_be_validated_never_stands_in():
+    held = present(stored(ETAG, requested_at=earlier(301)), must_validate=True)
+    assert not may_serve_stale(held, NOW, POLICY)
+
+
+@pytest.mark.parametrize(
+    ("lines", "key_class", "policy", "seconds"),
+    [
+        pytest.param([], "chunk", Policy(), 300.0, id="ceiling"),
+        pytest.param([], "chunk", Policy(negative_ttl=math.inf), math.inf, id="for-ever"),
+        pytest.param([], "chunk", Policy(negative_ttl=0.0), 0.0, id="switched-off-by-0"),
+        pytest.param([], "chunk", Policy(cache_missing=False), 0.0, id="switched-off"),
+        pytest.param([], "metadata", Policy(), 5.0, id="metadata-ceiling"),
+        pytest.param([], "metadata", Policy(negative_ttl=2.0), 2.0, id="metadata-shorter"),
+        pytest.param(
+            ["Cache-Control: private, max-age=0", "Expires: 0"], "chunk", Policy(), 300.0, id="gcs"
+        ),
+        pytest.param(["Cache-Control: no-cache"], "chunk", Policy(), 300.0, id="no-cache"),
+        pytest.param(["Cache-Control: max-age=x"], "chunk", Policy(), 300.0, id="malformed"),
+        pytest.param(["Cache-Control: max-age=10"], "chunk", Policy(), 10.0, id="shorter"),
+        pytest.param(["Cache-Control: max-age=9000"], "chunk", Policy(), 300.0, id="longer"),
+        pytest.param(["Cache-Control: max-age=4"], "metadata", Policy(), 4.0, id="metadata-given"),
+        pytest.param(
+            ["Cache-Control: max-age=100", "Age: 90"], "chunk", Policy(), 10.0, id="used-up-in-part"
+        ),
+        pytest.param(
+            ["Cache-Control: max-age=100", "Age: 100"], "chunk", Policy(), 0.0, id="used-up"
+        ),
+        pytest.param(["Age: 9000"], "chunk", Policy(), 300.0, id="age-alone"),
+        pytest.param([DATE, TOMORROW], "chunk", Policy(negative_ttl=1e6), 86_400.0, id="expires"),
+    ],
+)
+def test_only_a_positive_shorter_lifetime_shortens_a_markers_life(
+    lines, key_class, policy, seconds
+):
+    assert absence_lifetime(fields(*lines), key_class, policy) == seconds

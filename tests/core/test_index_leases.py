@@ -1,0 +1,163 @@
+from dataclasses import replace
+
+import pytest
+
+from chunkside.core.entry import Absent, Now, StampPair
+from chunkside.core.index import Index, Limits
+from tests.core.index_samples import (
+    BODY,
+    CLOSED,
+    LATER,
+    NAMELESS,
+    PLENTY,
+    STAMPS,
+    body,
+    evicted,
+    key,
+    mark,
+    put,
+)
+from tests.core.samples import NOW
+
+# Leases.
+
+
+@pytest.mark.parametrize(
+    ("taken", "current", "now", "allows"),
+    [
+        pytest.param(STAMPS, STAMPS, NOW, True, id="nothing-happened"),
+        pytest.param(STAMPS, LATER, NOW, False, id="written"),
+        pytest.param(STAMPS, StampPair(1, 9), NOW, False, id="location-purged"),
+        pytest.param(CLOSED, CLOSED, NOW, False, id="taken-during-a-write"),
+        pytest.param(
+            CLOSED, CLOSED, Now(NOW.boot + 99, NOW.wall), False, id="taken-during-one-that-ended"
+        ),
+        pytest.param(STAMPS, CLOSED, NOW, False, id="being-written"),
+    ],
+)
+def test_a_lease_allows_only_what_no_write_came_between(taken, current, now, allows):
+    index = Index(PLENTY)
+    lease = index.lease(key(b"/a"), taken, NOW)
+    assert lease.allows(current, now) is allows
+    assert (index.store(lease, current, body(b"/a"), now) is not None) is allows
+    assert (index.remember(lease, current, NAMELESS, now) is not None) is allows
+
+
+def test_an_ended_lease_allows_nothing():
+    index = Index(PLENTY)
+    lease = index.lease(key(b"/a"), STAMPS, NOW)
+    assert index.leased_keys() == [key(b"/a")]
+    index.end(lease)
+    index.end(lease)
+    assert index.leased_keys() == []
+    assert index.store(lease, STAMPS, body(b"/a"), NOW) is None
+
+
+def two_leases():
+    index = Index(PLENTY)
+    return index, index.lease(key(b"/a"), STAMPS, NOW), index.lease(key(b"/a"), STAMPS, NOW)
+
+
+def test_a_drop_revokes_even_where_nothing_is_held():
+    index, one, two = two_leases()
+    assert index.drop(key(b"/a"), "purged") == []
+    assert not one.allows(STAMPS, NOW)
+    assert not two.allows(STAMPS, NOW)
+
+
+def test_an_absence_that_is_gone_again_still_revokes():
+    index, one, two = two_leases()
+    assert index.remember(one, STAMPS, NAMELESS, NOW) == []
+    index.end(two)
+    two = index.lease(key(b"/a"), STAMPS, NOW)
+    index.drop(key(b"/a"), "expired")
+    assert not one.allows(STAMPS, NOW)
+    assert not two.allows(STAMPS, NOW)
+
+
+def test_an_absence_revokes_all_leases_but_its_own():
+    index, one, two = two_leases()
+    index.remember(one, STAMPS, NAMELESS, NOW)
+    assert one.allows(STAMPS, NOW)
+    assert not two.allows(STAMPS, NOW)
+
+
+def test_another_generation_revokes_all_leases_but_its_own():
+    index, one, two = two_leases()
+    index.store(one, STAMPS, body(b"/a", 'ETag: "1"'), NOW)
+    assert one.allows(STAMPS, NOW)
+    assert index.store(two, STAMPS, body(b"/a", 'ETag: "2"', nonce=2), NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "again", "length", "is_same"),
+    [
+        pytest.param(['ETag: "1"'], ['ETag: "1"'], 10, True, id="same-tag"),
+        pytest.param(['ETag: "1"'], ['ETag: "2"'], 10, False, id="other-tag"),
+        pytest.param(['ETag: "1"'], ['ETag: "1"'], 11, False, id="other-length"),
+        pytest.param(['ETag: W/"1"'], ['ETag: W/"1"'], 10, False, id="weak"),
+        pytest.param([], [], 10, False, id="no-validator"),
+    ],
+)
+def test_bytes_of_one_generation_leave_its_other_fills_their_lease(lines, again, length, is_same):
+    index = Index(PLENTY)
+    put(index, body(b"/a", *lines))
+    one, two = (index.lease(key(b"/a"), STAMPS, NOW) for _ in range(2))
+    index.store(one, STAMPS, body(b"/a", *again, nonce=2, length=length), NOW)
+    assert two.allows(STAMPS, NOW) is is_same
+
+
+def test_eviction_revokes_nothing():
+    index = Index(Limits(BODY))
+    put(index, body(b"/a"))
+    lease = index.lease(key(b"/a"), STAMPS, NOW)
+    put(index, body(b"/b"))
+    assert lease.allows(STAMPS, NOW)
+
+
+# Adoption and freshening.
+
+
+def test_a_body_found_on_disk_is_taken_in():
+    index = Index(Limits(BODY))
+    a, b = body(b"/a"), body(b"/b")
+    assert index.adopt(a) == []
+    assert index.adopt(b) == [evicted(a)]
+    assert index.look_up(key(b"/b")) is b
+
+
+def test_a_body_found_on_disk_never_displaces_what_is_known_or_on_its_way():
+    index = Index(PLENTY)
+    mark(index, b"/a")
+    assert index.adopt(body(b"/a")) is None
+    lease = index.lease(key(b"/b"), STAMPS, NOW)
+    assert index.adopt(body(b"/b")) is None
+    index.end(lease)
+    assert index.adopt(body(b"/b")) == []
+
+
+def test_freshening_changes_the_head_and_nothing_else():
+    index = Index(PLENTY)
+    a = body(b"/a")
+    put(index, a)
+    fresh = replace(a, token=9)
+    lease = index.lease(key(b"/a"), STAMPS, NOW)
+    assert index.freshen(lease, STAMPS, fresh, NOW)
+    assert index.look_up(key(b"/a")) is fresh
+    assert (index.body_count, index.body_bytes) == (1, BODY)
+    assert lease.allows(STAMPS, NOW)
+
+
+def test_nothing_is_freshened_but_the_very_body_under_its_lease():
+    index = Index(PLENTY)
+    a = body(b"/a")
+    unknown = index.lease(key(b"/a"), STAMPS, NOW)
+    assert not index.freshen(unknown, STAMPS, a, NOW)
+    put(index, a)
+    lease = index.lease(key(b"/a"), STAMPS, NOW)
+    assert not index.freshen(lease, STAMPS, body(b"/a", nonce=2), NOW)
+    assert not index.freshen(lease, LATER, a, NOW)
+    mark(index, b"/a")
+    lease = index.lease(key(b"/a"), STAMPS, NOW)
+    assert not index.freshen(lease, STAMPS, a, NOW)
+    assert isinstance(index.look_up(key(b"/a")), Absent)

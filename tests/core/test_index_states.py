@@ -1,0 +1,282 @@
+"""The index against plain dicts, under any order of events.
+
+A run takes seconds. More of it, with examples and steps of each:
+`python -m tests.core.test_index_states 20000 200`
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from chunkside.core.entry import Absent, BodyRef, Entry, Now, Present, StampPair
+from chunkside.core.index import Index, Limits, Reason, Removal
+from chunkside.core.key import CacheKey, Object
+from tests.core.index_model import HERE, KEYS, THERE, IndexModel, Running, path_of
+from tests.core.samples import stored
+
+LIMITS = [
+    Limits(10**9),
+    Limits(30_000),
+    Limits(30_000, marker_reserve_bytes=1_000),
+    Limits(12_600, marker_reserve_bytes=400, max_markers=3),
+    Limits(9_000, max_markers=1),
+    Limits(700, marker_reserve_bytes=700),
+    Limits(10**9, max_markers=0),
+    Limits(0),
+]
+ROOMY = Limits(10**9)
+# Two generations that can be told apart, and two ways of not being sure.
+TAGS = ['ETag: "1"', 'ETag: "2"', 'ETag: W/"1"', "X-Nothing: 1"]
+
+
+class IndexStates(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.index = Index(ROOMY)
+        self.model = IndexModel(ROOMY)
+        self.boot = 1_000
+        self.stamps: dict[tuple[str, bytes] | str, int] = {}
+        self.last_stamp = 0
+        self.seen: dict[CacheKey, Entry] = {}
+        # Files: how many were made, which are the index's, which it gave back.
+        self.nonce = 0
+        self.taken: set[BodyRef] = set()
+        self.freed: set[BodyRef] = set()
+
+    @initialize(limits=st.sampled_from(LIMITS))
+    def begin(self, limits: Limits) -> None:
+        self.index = Index(limits)
+        self.model = IndexModel(limits)
+
+    # The world.
+
+    @property
+    def now(self) -> Now:
+        return Now(float(self.boot), float(self.boot + 10**9))
+
+    def current(self, key: CacheKey) -> StampPair:
+        return StampPair(
+            self.stamps.get(path_of(key), 0), self.stamps.get(key.namespace.location, 0)
+        )
+
+    def allows(self, running: Running) -> bool:
+        closed_until = max(stamp >> 32 for stamp in self.parts(running.stamps))
+        is_current = self.current(running.lease.key) == running.stamps
+        return running.is_good and is_current and closed_until <= self.boot
+
+    @staticmethod
+    def parts(stamps: StampPair) -> tuple[int, int]:
+        return stamps.object, stamps.location
+
+    def agree(self, told: Iterable[Removal], expected: Iterable[Removal]) -> None:
+        """Compares what died, and sees that no file is freed twice or was never taken."""
+        told = list(told)
+        assert Counter(told) == Counter(expected)
+        for removal in told:
+            assert (removal.body is None) == (removal.kind == "marker")
+            if removal.body is not None:
+                assert removal.body in self.taken - self.freed
+                self.freed.add(removal.body)
+
+    def new_body(self, key: CacheKey, tag: str, length: int, blocks: int) -> Present:
+        self.nonce += 1
+        head = stored(tag, key=key, length=length, requested_at=self.now)
+        ref = BodyRef(key, inode=self.nonce % 3, nonce=self.nonce, length=length, blocks=blocks)
+        return Present(head, ref, self.current(key).token)
+
+    def renew(self, name: tuple[str, bytes] | str, closed_for: int) -> None:
+        self.last_stamp += 1
+        closed_until = self.boot + closed_for if closed_for else 0
+        self.stamps[name] = closed_until << 32 | self.last_stamp
+
+    # What happens.
+
+    keys = st.sampled_from(KEYS)
+    picks = st.integers(0, 2**16)
+    bodies_made = st.tuples(
+        st.sampled_from(TAGS), st.sampled_from([10, 11]), st.sampled_from([0, 8, 16, 40])
+    )
+
+    @rule(key=keys)
+    def ask(self, key: CacheKey) -> None:
+        """A fill begins."""
+        current = self.current(key)
+        lease = self.index.lease(key, current, self.now)
+        is_open = max(stamp >> 32 for stamp in self.parts(current)) <= self.boot
+        self.model.running.append(Running(lease, current, is_good=is_open))
+
+    def pick(self, choice: int) -> Running:
+        return self.model.running[choice % len(self.model.running)]
+
+    @precondition(lambda self: self.model.running)
+    @rule(choice=picks)
+    def give_up(self, choice: int) -> None:
+        running = self.pick(choice)
+        self.index.end(running.lease)
+        assert not running.lease.allows(running.stamps, self.now)
+        self.model.running.remove(running)
+
+    @precondition(lambda self: self.model.running)
+    @rule(choice=picks, made=bodies_made)
+    def store(self, choice: int, made: tuple[str, int, int]) -> None:
+        running = self.pick(choice)
+        key = running.lease.key
+        what = self.new_body(key, *made)
+        told = self.index.store(running.lease, self.current(key), what, self.now)
+        assert (told is not None) == self.allows(running)
+        if told is not None:
+            self.taken.add(what.body)
+            self.agree(told, self.model.put(what, running))
+
+    @precondition(lambda self: self.model.running)
+    @rule(choice=picks, lifetime=st.sampled_from([1, 5, 300]), gone=st.booleans())
+    def remember(self, choice: int, lifetime: int, gone: bool) -> None:
+        running = self.pick(choice)
+        key = running.lease.key
+        absent = Absent(
+            410 if gone else 404, self.now, float(lifetime), self.current(key).token, gone
+        )
+        others = [ref for other, ref in self.model.bodies.items() if other != key]
+        told = self.index.remember(running.lease, self.current(key), absent, self.now)
+        assert (told is not None) == self.allows(running)
+        if told is not None:
+            self.agree(told, self.model.mark(key, absent, running))
+            assert others == [ref for other, ref in self.model.bodies.items() if other != key]
+
+    @precondition(lambda self: self.model.running)
+    @rule(choice=picks, is_the_same=st.booleans())
+    def freshen(self, choice: int, is_the_same: bool) -> None:
+        running = self.pick(choice)
+        key = running.lease.key
+        held = self.model.bodies.get(key)
+        what = held if held is not None and is_the_same else self.new_body(key, TAGS[0], 10, 8)
+        fresh = replace(what, stored=replace(what.stored, requested_at=self.now))
+        told = self.index.freshen(running.lease, self.current(key), fresh, self.now)
+        is_held = held is not None and held.body == fresh.body
+        assert told == (is_held and self.allows(running))
+        if told:
+            self.model.bodies[key] = fresh
+
+    @rule(key=keys, made=bodies_made)
+    def adopt(self, key: CacheKey, made: tuple[str, int, int]) -> None:
+        what = self.new_body(key, *made)
+        told = self.index.adopt(what)
+        is_asked_for = any(running.lease.key == key for running in self.model.running)
+        assert (told is None) == (self.model.held(key) is not None or is_asked_for)
+        if told is not None:
+            self.taken.add(what.body)
+            self.agree(told, self.model.put(what, None))
+
+    @rule(key=keys)
+    def touch(self, key: CacheKey) -> None:
+        self.index.touch(key)
+        for entries in (self.model.markers, self.model.bodies):
+            if key in entries:
+                entries.move_to_end(key)
+
+    @rule(key=keys)
+    def look(self, key: CacheKey) -> None:
+        """Somebody looks, and will come back with what he saw."""
+        entry = self.index.look_up(key)
+        if entry is not None:
+            self.seen[key] = entry
+
+    @rule(key=keys, reason=st.sampled_from(["invalidated", "purged", "corrupt"]))
+    def drop(self, key: CacheKey, reason: Reason) -> None:
+        self.agree(self.index.drop(key, reason), self.model.fall([key], reason))
+
+    @precondition(lambda self: self.seen)
+    @rule(choice=picks)
+    def drop_what_was_seen(self, choice: int) -> None:
+        key, entry = list(self.seen.items())[choice % len(self.seen)]
+        told = self.index.drop_if(key, entry, "corrupt")
+        self.agree(told, self.model.fall([key], "corrupt") if self.model.held(key) == entry else [])
+
+    @rule()
+    def expire(self) -> None:
+        """Drops every marker that is past its life, as a sweep does."""
+        for key, absent in list(self.model.markers.items()):
+            if self.boot - absent.requested_at.boot >= absent.lifetime:
+                told = self.index.drop_if(key, absent, "expired")
+                self.agree(told, self.model.fall([key], "expired"))
+
+    @rule(key=keys, closed_for=st.sampled_from([0, 0, 7]), is_purge=st.booleans())
+    def write(self, key: CacheKey, closed_for: int, is_purge: bool) -> None:
+        """One end of a write, or a purge: stamps the object and drops it in all spellings."""
+        name = path_of(key)
+        reason: Reason = "purged" if is_purge else "invalidated"
+        self.renew(name, closed_for)
+        told = self.index.drop_object(Object(*name), reason)
+        self.agree(
+            told, self.model.fall([other for other in KEYS if path_of(other) == name], reason)
+        )
+
+    @rule(location=st.sampled_from([HERE, THERE]), closed_for=st.sampled_from([0, 7]))
+    def write_broadly(self, location: str, closed_for: int) -> None:
+        self.renew(location, closed_for)
+        told = self.index.drop_location(location, "invalidated")
+        fallen = [key for key in KEYS if key.namespace.location == location]
+        self.agree(told, self.model.fall(fallen, "invalidated"))
+
+    @rule(key=keys, closed_for=st.sampled_from([0, 7]), is_broad=st.booleans())
+    def write_elsewhere(self, key: CacheKey, closed_for: int, is_broad: bool) -> None:
+        """Another process writes: only its stamp is seen here."""
+        self.renew(key.namespace.location if is_broad else path_of(key), closed_for)
+
+    @rule(seconds=st.sampled_from([1, 7, 300]))
+    def wait(self, seconds: int) -> None:
+        self.boot += seconds
+
+    # What holds after each.
+
+    @invariant()
+    def the_books_agree(self) -> None:
+        self.index.check_invariants()
+        assert self.index.marker_bytes == self.model.bytes_of_markers()
+        assert self.index.body_bytes == self.model.bytes_of_bodies()
+        assert (self.index.marker_count, self.index.body_count) == (
+            len(self.model.markers),
+            len(self.model.bodies),
+        )
+
+    @invariant()
+    def each_key_holds_what_the_model_holds(self) -> None:
+        for key in KEYS:
+            assert self.index.look_up(key) == self.model.held(key)
+        assert Counter(self.index.keys()) == Counter([*self.model.markers, *self.model.bodies])
+
+    @invariant()
+    def no_file_is_lost(self) -> None:
+        assert self.taken - self.freed == {what.body for what in self.model.bodies.values()}
+
+    @invariant()
+    def leases_stand_and_fall_with_the_model(self) -> None:
+        for running in self.model.running:
+            key = running.lease.key
+            assert running.lease.allows(self.current(key), self.now) == self.allows(running)
+        asked_for = {running.lease.key for running in self.model.running}
+        assert set(self.index.leased_keys()) == asked_for
+
+
+TestIndexStates = IndexStates.TestCase
+TestIndexStates.settings = settings(max_examples=200, stateful_step_count=60, deadline=None)
+
+
+if __name__ == "__main__":
+    examples, steps = (int(number) for number in sys.argv[1:3])
+    run_state_machine_as_test(
+        IndexStates,
+        settings=settings(max_examples=examples, stateful_step_count=steps, deadline=None),
+    )

@@ -1,0 +1,171 @@
+from dataclasses import replace
+
+import pytest
+
+from chunkside.core.decision import Refuse
+from chunkside.core.key import Object
+from chunkside.core.request import Request
+from chunkside.core.route import Route
+from tests.core.samples import fields
+
+ROUTE = Route(
+    name="main",
+    location="http://origin:80",
+    prefix=b"/data",
+    secret=b"s" * 32,
+    credential_names=frozenset({b"authorization", b"cookie"}),
+    ignored_query=frozenset({b"x-id"}),
+    metadata_names=("index.*",),
+)
+
+
+def made(*lines, method="GET", target=b"/a", has_body=False, route=ROUTE):
+    request = route.request(method, target, fields(*lines), has_body=has_body)
+    assert isinstance(request, Request)
+    return request
+
+
+@pytest.mark.parametrize(
+    ("raw", "target"),
+    [
+        (b"/", b"/data/"),
+        (b"/a%20b/c?d=%2F", b"/data/a%20b/c?d=%2F"),
+        (b"//a", b"/data//a"),
+        (b"/a?", b"/data/a?"),
+        ("/é".encode(), "/data/é".encode()),
+        (b"/%E9", b"/data/%E9"),
+        (b"/a/../b", b"/data/a/../b"),
+        (b"http://chunkside:8100/a?b", b"/data/a?b"),
+        (b"http://chunkside", b"/data/"),
+        (b"/a?b=http://c/../../..", b"/data/a?b=http://c/../../.."),
+    ],
+)
+def test_the_target_goes_on_byte_for_byte_beneath_the_prefix(raw, target):
+    assert made(target=raw).target == target
+    assert ROUTE.origin_path(raw) == target
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        pytest.param(b"", "must be a path", id="empty"),
+        pytest.param(b"*", "must be a path", id="asterisk"),
+        pytest.param(b"host:443", "must be a path", id="authority"),
+        pytest.param(b"a/b", "must be a path", id="relative"),
+        pytest.param(b"/\xe9", "must be a path", id="not-utf-8"),
+        pytest.param(b"/a#b", "no fragment", id="fragment"),
+        pytest.param(b"/a?b#c", "no fragment", id="fragment-of-query"),
+        pytest.param(b"http://host#/a", "no fragment", id="fragment-of-authority"),
+        pytest.param(b"/..", "Dot segments", id="climbs"),
+        pytest.param(b"/a/%2e%2E/../b", "Dot segments", id="climbs-in-disguise"),
+        pytest.param(b"/..%5c..%5Cetc", "Dot segments", id="climbs-backwards"),
+        pytest.param(b"http://host/../a", "Dot segments", id="climbs-in-absolute-form"),
+    ],
+)
+def test_a_target_that_can_not_be_used_is_refused(raw, reason):
+    refusal = ROUTE.request("GET", raw, fields(), has_body=False)
+    assert isinstance(refusal, Refuse)
+    assert (refusal.status, refusal.slug) == (400, "bad-target")
+    assert reason in refusal.detail
+
+
+def test_dot_segments_never_climb_above_a_deep_prefix():
+    deep = replace(ROUTE, prefix=b"/very/deep/data")
+    assert isinstance(deep.request("GET", b"/../x", fields(), has_body=False), Refuse)
+
+
+def test_a_fragment_sign_that_is_encoded_passes():
+    assert made(target=b"/a%23b").target == b"/data/a%23b"
+
+
+def test_the_key_is_of_the_object_at_the_origin():
+    request = made(target=b"/a%20b?x-id=GetObject&v=1&x-id=2")
+    assert request.target == b"/data/a%20b?x-id=GetObject&v=1&x-id=2"
+    assert request.key.target == b"/data/a%20b?v=1"
+    assert request.key.object == Object("http://origin:80", b"/data/a b")
+    assert request.key.namespace.location == "http://origin:80"
+    assert request.key.namespace.identity == ""
+
+
+def test_a_bare_question_mark_keeps_a_key_of_its_own():
+    assert made(target=b"/a?").key != made(target=b"/a").key
+    assert made(target=b"/a?x-id=1").key == made(target=b"/a").key
+
+
+@pytest.mark.parametrize(
+    ("target", "key_class"),
+    [(b"/c/0", "chunk"), (b"/zarr.json", "metadata"), (b"/index.1", "metadata"), (b"/", "listing")],
+)
+def test_the_class_follows_the_table_and_the_settings(target, key_class):
+    assert made(target=target).key_class == key_class
+
+
+def test_what_belongs_to_one_connection_stays_behind():
+    request = made(
+        "Host: chunkside:8100",
+        "Connection: X-Hop",
+        "X-Hop: 1",
+        "Content-Length: 5",
+        "Expect: 100-continue",
+        "Transfer-Encoding: chunked",
+        "Accept: x",
+        "X-Custom: y",
+        has_body=True,
+    )
+    assert request.fields == fields("Accept: x", "X-Custom: y")
+    assert request.has_body
+
+
+def test_cookies_are_dropped_and_part_nobody():
+    request = made("Cookie: a=1", "Cookie2: b", "Accept: x")
+    assert request.fields == fields("Accept: x")
+    assert request.key == made().key
+
+
+def test_cookies_that_are_forwarded_are_a_credential():
+    forwarding = replace(ROUTE, forwards_cookies=True)
+    request = made("Cookie: a=1", route=forwarding)
+    assert request.fields == fields("Cookie: a=1")
+    assert request.key != made(route=forwarding).key
+    assert request.key != made("Cookie: a=2", route=forwarding).key
+    assert request.key.object == made(route=forwarding).key.object
+
+
+def test_a_credential_parts_clients():
+    partitions = [
+        made(*lines).key.namespace.partition
+        for lines in ([], ["Authorization: Bearer a"], ["Authorization: Bearer b"])
+    ]
+    assert partitions[0] == b""
+    assert len(set(partitions)) == 3
+
+
+def test_only_a_credential_that_is_forwarded_counts():
+    hidden = made("Connection: authorization", "Authorization: Bearer a")
+    assert hidden.fields == fields()
+    assert hidden.key == made().key
+
+
+def test_the_secret_of_the_directory_keys_the_partition():
+    other = replace(ROUTE, secret=b"t" * 32)
+    line = "Authorization: Bearer a"
+    assert made(line).key != made(line, route=other).key
+
+
+@pytest.mark.parametrize(
+    ("target", "lines", "is_signed"),
+    [
+        (b"/a", [], False),
+        (b"/a", ["Authorization: Bearer a"], False),
+        (b"/a", ["Authorization: AWS4-HMAC-SHA256 x"], True),
+        (b"/a?X-Amz-Signature=ab", [], True),
+        (b"http://chunkside/a?sig=ab", [], True),
+    ],
+)
+def test_a_signed_request_is_known_as_one(target, lines, is_signed):
+    assert made(*lines, target=target).is_signed is is_signed
+
+
+def test_the_method_goes_on_as_it_came():
+    request = made(method="PROPFIND")
+    assert (request.method, request.has_body) == ("PROPFIND", False)

@@ -1,0 +1,122 @@
+import pytest
+
+from chunkside.core.decision import NotStored
+from chunkside.core.freshness import Policy
+from chunkside.core.storability import allows_any_origin, why_not_absence, why_not_body
+from tests.core.samples import fields, head
+
+POLICY = Policy(max_body_bytes=1000)
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        pytest.param([], None, id="plain"),
+        pytest.param(["Cache-Control: no-store"], NotStored.NO_STORE, id="no-store"),
+        pytest.param(["Cache-Control: max-age=9, No-Store"], NotStored.NO_STORE, id="among-others"),
+        pytest.param(["Cache-Control: private"], NotStored.PRIVATE, id="private"),
+        pytest.param(['Cache-Control: private="x"'], NotStored.PRIVATE, id="private-in-part"),
+        pytest.param(["Cache-Control: no-cache"], None, id="no-cache-is-stored"),
+        pytest.param(["Cache-Control: max-age=0"], None, id="max-age-0-is-stored"),
+        pytest.param(['Cache-Control: x="no-store"'], None, id="no-store-in-quotes"),
+        pytest.param(["Set-Cookie: a=1"], NotStored.SET_COOKIE, id="set-cookie"),
+        pytest.param(["Vary: Accept-Encoding"], None, id="vary-encoding"),
+        pytest.param(["Vary: Origin", "vary: accept-ENCODING"], None, id="vary-origin"),
+        pytest.param(["Vary:"], None, id="vary-nothing"),
+        pytest.param(["Vary: *"], NotStored.VARY, id="vary-all"),
+        pytest.param(["Vary: Origin, Accept"], NotStored.VARY, id="vary-accept"),
+        pytest.param(["Content-Encoding: identity"], None, id="identity"),
+        pytest.param(["Content-Encoding:"], None, id="no-encoding"),
+        pytest.param(["Content-Encoding: gzip"], NotStored.ENCODED, id="gzip"),
+        pytest.param(["Content-Encoding: identity, br"], NotStored.ENCODED, id="br"),
+        pytest.param(["Content-Type: text/html"], NotStored.HTML, id="html"),
+        pytest.param(["Content-Type: Text/HTML; charset=x"], NotStored.HTML, id="html-charset"),
+        pytest.param(["Content-Type: application/octet-stream"], None, id="bytes"),
+        pytest.param(["Content-Type: text/plain"], None, id="text"),
+    ],
+)
+def test_why_a_body_is_not_remembered(lines, reason):
+    assert why_not_body(head(200, *lines), "chunk", POLICY) == reason
+
+
+@pytest.mark.parametrize(
+    ("length", "reason"), [(None, None), (0, None), (1000, None), (1001, NotStored.TOO_LARGE)]
+)
+def test_a_body_larger_than_allowed_is_not_remembered(length, reason):
+    assert why_not_body(head(200, length=length), "chunk", POLICY) == reason
+
+
+def test_a_body_that_ends_with_the_connection_is_not_remembered():
+    answer = head(200, length=None, is_framed=False)
+    assert why_not_body(answer, "chunk", POLICY) == NotStored.CLOSE_DELIMITED
+
+
+@pytest.mark.parametrize("key_class", ["metadata", "listing"])
+def test_html_is_refused_only_where_array_data_is_expected(key_class):
+    assert why_not_body(head(200, "Content-Type: text/html"), key_class, POLICY) is None
+
+
+NO_SUCH_KEY = b'<?xml version="1.0"?><Error><Code>NoSuchKey</Code><Key>a</Key></Error>'
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        pytest.param(b"", None, id="empty"),
+        pytest.param(b"404 Not Found", None, id="text"),
+        pytest.param(b"<html><code>NoSuchBucket</code></html>", None, id="html"),
+        pytest.param(NO_SUCH_KEY, None, id="s3"),
+        pytest.param(b"<Error><Code>\n BlobNotFound </Code></Error>", None, id="azure"),
+        pytest.param(b"\xff\xfe\x00<Code>NoSuchKey</Code>", None, id="any-bytes"),
+        pytest.param(b"<Error><Code>NoSuchBucket</Code>", NotStored.OTHER_CODE, id="bucket"),
+        pytest.param(b"<Code>ContainerNotFound</Code>", NotStored.OTHER_CODE, id="container"),
+        pytest.param(b"<Code>NoSuchVersion</Code>", NotStored.OTHER_CODE, id="version"),
+        pytest.param(b"<Code>AccessDenied</Code>", NotStored.OTHER_CODE, id="denied"),
+        pytest.param(b"<Code>nosuchkey</Code>", NotStored.OTHER_CODE, id="case"),
+        pytest.param(b"<Code>NoSuchKeyAtAll</Code>", NotStored.OTHER_CODE, id="longer"),
+        pytest.param(b"<Code>No Such Bucket</Code>", NotStored.OTHER_CODE, id="blanks"),
+        pytest.param(b"<Code></Code>", NotStored.OTHER_CODE, id="no-code"),
+        pytest.param(
+            b"<Code>NoSuchBucket</Code><Code>NoSuchKey</Code>", NotStored.OTHER_CODE, id="first"
+        ),
+    ],
+)
+def test_an_error_code_may_say_that_something_else_is_missing(body, reason):
+    assert why_not_absence(head(404), body) == reason
+
+
+@pytest.mark.parametrize("status", [s for s in range(200, 600) if s not in (404, 410)])
+def test_no_other_status_than_404_and_410_proves_absence(status):
+    assert why_not_absence(head(status), NO_SUCH_KEY) == NotStored.STATUS
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_framed", "reason"),
+    [
+        pytest.param([], True, None, id="plain"),
+        pytest.param(["Cache-Control: private, max-age=0"], True, None, id="gcs"),
+        pytest.param(["Content-Type: text/html"], True, None, id="error-page"),
+        pytest.param(["Vary: Accept-Encoding, Origin"], True, None, id="vary-of-fills"),
+        pytest.param(["Cache-Control: no-store"], True, NotStored.NO_STORE, id="no-store"),
+        pytest.param(["Vary: X-Tenant"], True, NotStored.VARY, id="vary"),
+        pytest.param(["Vary: *"], True, NotStored.VARY, id="vary-all"),
+        pytest.param(["Content-Encoding: gzip"], True, NotStored.ENCODED, id="encoded"),
+        pytest.param([], False, NotStored.CLOSE_DELIMITED, id="close-delimited"),
+    ],
+)
+@pytest.mark.parametrize("status", [404, 410])
+def test_why_an_absence_is_not_remembered(status, lines, is_framed, reason):
+    assert why_not_absence(head(status, *lines, is_framed=is_framed), NO_SUCH_KEY) == reason
+
+
+@pytest.mark.parametrize(
+    ("lines", "allows"),
+    [
+        ([], False),
+        (["Access-Control-Allow-Origin: *"], True),
+        (["Access-Control-Allow-Origin: https://a.example"], False),
+        (["Access-Control-Allow-Origin: *", "Access-Control-Allow-Origin: *"], False),
+    ],
+)
+def test_only_one_star_allows_any_origin(lines, allows):
+    assert allows_any_origin(fields(*lines)) is allows

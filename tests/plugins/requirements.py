@@ -1,0 +1,179 @@
+"""Markers for what a test needs from its machine: server, client, root, image, browser.
+
+What is missing skips the test, and the run's last lines say what was skipped and how to get it.
+With CI=true it fails the test, unless tests/allowed_missing.txt names it with a reason.
+"""
+
+import functools
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ALLOWED_MISSING = "tests/allowed_missing.txt"
+PROPERTY = "missing"
+
+# Debian keeps servers where a plain user's PATH doesn't look.
+SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"])
+IMAGE_ENGINES = ("docker", "podman")
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+CLIENT_PYTHONS = (".venv-clients/bin/python", ".venv-moto/bin/python")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Requirement:
+    """One thing that a test needs, written `kind:name`; `root:root` where a kind has no names."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+
+def find_program(name: str) -> str | None:
+    return shutil.which(name, path=SEARCH_PATH)
+
+
+@functools.cache
+def find_python_with(module: str, root: Path) -> str | None:
+    """An interpreter that can import this module: our own, else one that `make clients` made."""
+    if importlib.util.find_spec(module) is not None:
+        return sys.executable
+    question = f"import importlib.util as u, sys; sys.exit(u.find_spec({module!r}) is None)"
+    for python in (root / relative for relative in CLIENT_PYTHONS):
+        if (
+            python.exists()
+            and subprocess.run([python, "-c", question], check=False).returncode == 0
+        ):
+            return str(python)
+    return None
+
+
+@functools.cache
+def find_image_engine() -> str | None:
+    """A container engine that answers; the program alone is only a client."""
+    for name in IMAGE_ENGINES:
+        program = find_program(name)
+        if program is None:
+            continue
+        try:
+            answer = subprocess.run([program, "info"], check=False, capture_output=True, timeout=10)
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if answer.returncode == 0:
+            return program
+    return None
+
+
+def is_met(requirement: Requirement, root: Path) -> bool:
+    match requirement.kind:
+        case "server":
+            return find_program(requirement.name) is not None
+        case "client":
+            name = requirement.name
+            is_module = name.isidentifier() and find_python_with(name, root) is not None
+            return is_module or find_program(name) is not None
+        case "root":
+            return os.geteuid() == 0
+        case "image":
+            return find_image_engine() is not None
+        case "browser":
+            return any(find_program(name) for name in BROWSERS)
+        case _:
+            raise ValueError(f"unknown kind of requirement: {requirement.kind}")
+
+
+def how_to_get(requirement: Requirement) -> str:
+    match requirement.kind:
+        case "server":
+            return "make servers, or install it with your package manager"
+        case "client":
+            return "make clients; for a program, your package manager"
+        case "root":
+            return "run the tests as root"
+        case "image":
+            return "start Docker or Podman"
+        case _:
+            return "install Chromium with your package manager"
+
+
+def requirements_of(item: pytest.Item) -> Iterator[Requirement]:
+    """What the markers of a test ask for; several names in one marker are all needed."""
+    for kind in ("server", "client"):
+        for marker in item.iter_markers(kind):
+            if not marker.args:
+                raise pytest.UsageError(f"{item.nodeid}: {kind} needs a name, as in {kind}('curl')")
+            yield from (Requirement(kind, name) for name in marker.args)
+    for kind in ("root", "image", "browser"):
+        if item.get_closest_marker(kind) is not None:
+            yield Requirement(kind, kind)
+
+
+def parse_allowed(text: str) -> dict[str, str]:
+    """`kind:name` to the reason; lines are `kind:name  reason`, `#` begins a comment."""
+    allowed: dict[str, str] = {}
+    for line in text.splitlines():
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, _, reason = line.strip().partition(" ")
+        if ":" not in name or not reason.strip():
+            raise pytest.UsageError(f"{ALLOWED_MISSING}: not `kind:name  reason`: {line!r}")
+        allowed[name] = reason.strip()
+    return allowed
+
+
+def read_allowed(root: Path) -> dict[str, str]:
+    file = root / ALLOWED_MISSING
+    return parse_allowed(file.read_text()) if file.is_file() else {}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    root = item.config.rootpath
+    missing = [need for need in sorted(set(requirements_of(item))) if not is_met(need, root)]
+    if not missing:
+        return
+    named = ", ".join(map(str, missing))
+    if os.environ.get("CI") == "true":
+        allowed = read_allowed(root)
+        unexcused = [need for need in missing if str(need) not in allowed]
+        if unexcused:
+            reasons = "; ".join(f"{need}: {how_to_get(need)}" for need in unexcused)
+            pytest.fail(f"missing, and not in {ALLOWED_MISSING}: {reasons}", pytrace=False)
+        named = ", ".join(f"{need} ({allowed[str(need)]})" for need in missing)
+    item.user_properties.extend((PROPERTY, (need.kind, need.name)) for need in missing)
+    pytest.skip(f"missing {named}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped: Counter[Requirement] = Counter()
+    for report in terminalreporter.getreports("skipped"):
+        properties = getattr(report, "user_properties", [])
+        skipped.update(Requirement(*value) for name, value in properties if name == PROPERTY)
+    if not skipped:
+        return
+    terminalreporter.section("skipped: this machine lacks what they need", yellow=True)
+    for need, count in sorted(skipped.items()):
+        tests = "test" if count == 1 else "tests"
+        terminalreporter.line(f"{need}: {count} {tests} not run. To run: {how_to_get(need)}")
+
+
+@pytest.fixture(scope="session")
+def python_with(pytestconfig: pytest.Config):
+    """Gives an interpreter that can import a module, for a reader that runs in its own process."""
+
+    def find(module: str) -> str:
+        python = find_python_with(module, pytestconfig.rootpath)
+        if python is None:
+            pytest.fail(f"mark the test with client({module!r}): nothing here can import it")
+        return python
+
+    return find

@@ -1,0 +1,301 @@
+import json
+from dataclasses import dataclass, field
+
+import pytest
+from aiohttp import ClientSession, UnixConnector, web
+from aiohttp.test_utils import TestClient
+
+from chunkside.server.admin import (
+    INDEX,
+    MAX_PURGE_BYTES,
+    PurgeAll,
+    PurgePrefix,
+    PurgeRequest,
+    PurgeTarget,
+    admin_app,
+    parse_purge,
+)
+
+
+@dataclass
+class FakeConsole:
+    reason: str | None = None
+    purges: list[PurgeRequest] = field(default_factory=list)
+    fault: Exception | None = None
+
+    def why_not_ready(self) -> str | None:
+        return self.reason
+
+    def stats(self) -> dict[str, object]:
+        return {"hits": 3, "misses": 1, "hit_rate": 0.75}
+
+    async def purge(self, request: PurgeRequest) -> dict[str, object]:
+        if self.fault is not None:
+            raise self.fault
+        self.purges.append(request)
+        return {"bodies": 2, "markers": 5}
+
+
+class FakeExposition:
+    def exposition(self, accept_header: str) -> tuple[bytes, str]:
+        return f"accept {accept_header}\n".encode(), "text/plain; version=0.0.4; charset=utf-8"
+
+
+@pytest.fixture
+def console() -> FakeConsole:
+    return FakeConsole()
+
+
+@pytest.fixture
+async def client(aiohttp_client, console) -> TestClient:
+    return await aiohttp_client(admin_app(console, FakeExposition()))
+
+
+@pytest.fixture
+async def neighbour(aiohttp_client, console) -> TestClient:
+    """A client whose requests seem to come from another machine."""
+
+    @web.middleware
+    async def from_elsewhere(request, handler):
+        return await handler(request.clone(remote="10.0.0.7"))
+
+    app = admin_app(console, FakeExposition())
+    app.middlewares.insert(0, from_elsewhere)
+    return await aiohttp_client(app)
+
+
+async def problem_of(response, status):
+    assert response.status == status
+    assert response.content_type == "application/problem+json"
+    members = json.loads(await response.read())
+    assert members["status"] == status
+    assert members["type"].startswith("urn:chunkside:problem:")
+    assert members["title"]
+    assert members["detail"]
+    return members
+
+
+async def test_the_index_names_every_endpoint(client):
+    response = await client.get("/")
+    assert await response.text() == INDEX
+    for path in ("/metrics", "/livez", "/healthz", "/readyz", "/stats", "/purge"):
+        assert path in INDEX
+
+
+async def test_metrics_come_in_the_format_that_is_asked_for(client):
+    response = await client.get("/metrics", headers={"Accept": "text/plain"})
+    assert response.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert await response.text() == "accept text/plain\n"
+
+
+@pytest.mark.parametrize("path", ["/livez", "/healthz", "/readyz"])
+async def test_a_healthy_sidecar_says_ok_also_to_head(client, path):
+    response = await client.get(path)
+    assert (response.status, await response.text()) == (200, "ok\n")
+    assert (await client.head(path)).status == 200
+
+
+async def test_a_sidecar_that_is_not_ready_says_why_and_is_alive(client, console):
+    console.reason = "the stamp table can't be written"
+    response = await client.get("/readyz")
+    assert response.status == 503
+    assert await response.text() == "the stamp table can't be written\n"
+    assert (await client.get("/livez")).status == 200
+
+
+async def test_stats_are_json(client):
+    response = await client.get("/stats")
+    assert response.content_type == "application/json"
+    assert await response.json() == {"hits": 3, "misses": 1, "hit_rate": 0.75}
+
+
+@pytest.mark.parametrize(
+    ("body", "purge"),
+    [
+        ('{"target": "/a/0.0?x=1"}', PurgeTarget(b"/a/0.0?x=1")),
+        ('{"target": "http://localhost:8100/a/%41"}', PurgeTarget(b"/a/%41")),
+        ('{"target": "/\u00e9"}', PurgeTarget("/\u00e9".encode())),
+        ('{"prefix": "/"}', PurgePrefix(b"/")),
+        ('{"all": true}', PurgeAll()),
+    ],
+)
+async def test_a_purge_is_handed_on_and_reported(client, console, body, purge):
+    response = await client.post("/purge", data=body)
+    assert response.status == 200
+    assert await response.json() == {"bodies": 2, "markers": 5}
+    assert console.purges == [purge]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"target=/a",
+        b"\xff",
+        b"[" * 50_000,
+        b"{}",
+        b"[]",
+        b'[["all", true]]',
+        b"true",
+        b'{"target": "/a", "prefix": "/b"}',
+        b'{"target": "/a", "target": "/b"}',
+        b'{"all": false}',
+        b'{"all": 1}',
+        b'{"target": 1}',
+        b'{"target": {"all": true}}',
+        b'{"target": ""}',
+        b'{"target": "a/b"}',
+        b'{"prefix": "ftp://host/"}',
+        b'{"target": "/\\ud800"}',
+        b'{"paths": "/a"}',
+    ],
+)
+async def test_a_purge_of_anything_else_is_told_what_to_send(client, console, body):
+    response = await client.post("/purge", data=body)
+    members = await problem_of(response, 400)
+    assert '{"prefix": "/a/"}' in members["detail"]
+    assert console.purges == []
+
+
+def test_parsing_says_which_value_is_meant():
+    with pytest.raises(ValueError, match=r'^"a/b" is neither'):
+        parse_purge(b'{"target": "a/b"}')
+    with pytest.raises(ValueError, match=r'^"paths" with this value'):
+        parse_purge(b'{"paths": "/a"}')
+
+
+async def test_a_purge_is_bounded(client, console):
+    response = await client.post("/purge", data=b" " * (MAX_PURGE_BYTES + 1))
+    await problem_of(response, 413)
+    assert console.purges == []
+
+
+async def test_a_purge_that_can_not_be_read_is_the_clients_fault(client, console, caplog):
+    headers = {"Content-Encoding": "gzip"}
+    await problem_of(await client.post("/purge", data=b'{"all": true}', headers=headers), 400)
+    assert console.purges == []
+    assert "the admin port failed" not in caplog.text
+
+
+async def test_reading_purge_is_answered_with_how_to_do_it(client):
+    response = await client.get("/purge")
+    members = await problem_of(response, 405)
+    assert response.headers["Allow"] == "POST"
+    assert f"curl -X POST http://127.0.0.1:{client.port}/purge -d '" in members["detail"]
+
+
+async def test_another_wrong_method_is_told_what_there_is(client):
+    response = await client.post("/metrics")
+    members = await problem_of(response, 405)
+    assert response.headers["Allow"] == "GET, HEAD"
+    assert "curl" not in members["detail"]
+
+
+async def test_an_unknown_path_lists_the_endpoints(client):
+    members = await problem_of(await client.get("/metric"), 404)
+    assert "/metrics" in members["detail"]
+
+
+async def test_a_fault_of_our_own_is_a_problem_and_is_logged(client, console, caplog):
+    console.fault = OSError("disk gone")
+    members = await problem_of(await client.post("/purge", data='{"all": true}'), 500)
+    assert "disk gone" not in members["detail"]
+    assert "disk gone" in caplog.text
+
+
+async def test_answers_are_neither_kept_nor_guessed_at_nor_framed(client):
+    for path in ("/", "/stats", "/nowhere"):
+        response = await client.get(path)
+        assert response.headers["Cache-Control"] == "no-store"
+        assert response.headers["X-Content-Type-Options"] == "nosniff"
+        assert response.headers["X-Frame-Options"] == "DENY"
+
+
+@pytest.mark.parametrize("path", ["/", "/metrics", "/readyz", "/purge", "/nowhere"])
+async def test_a_host_that_could_be_rebound_gets_nothing(client, path):
+    response = await client.get(path, headers={"Host": "evil.example:8101"})
+    await problem_of(response, 421)
+
+
+@pytest.mark.parametrize("host", ["localhost", "reader.localhost:1", "[::1]", "chunkside.team.svc"])
+async def test_hosts_of_this_side_are_answered(client, host):
+    assert (await client.get("/stats", headers={"Host": host})).status == 200
+
+
+FOREIGN = [
+    {"Origin": "https://evil.example"},
+    {"Origin": "null"},
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site"},
+]
+
+
+@pytest.mark.parametrize("headers", FOREIGN)
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/"),
+        ("GET", "/metrics"),
+        ("GET", "/stats"),
+        ("POST", "/purge"),
+        ("OPTIONS", "/purge"),
+    ],
+)
+async def test_other_web_pages_get_nothing(client, console, method, path, headers):
+    response = await client.request(method, path, headers=headers, data=b'{"all": true}')
+    await problem_of(response, 403)
+    assert console.purges == []
+
+
+async def test_a_page_of_our_own_may_purge(client, console):
+    headers = {"Origin": f"http://127.0.0.1:{client.port}", "Sec-Fetch-Site": "same-origin"}
+    response = await client.post("/purge", headers=headers, data=b'{"all": true}')
+    assert response.status == 200
+    assert console.purges == [PurgeAll()]
+
+
+@pytest.mark.parametrize(("path", "status"), [("/", 200), ("/stats", 403), ("/metrics", 403)])
+async def test_a_link_on_another_page_leads_to_the_index_only(client, path, status):
+    headers = {
+        "Sec-Fetch-Site": "cross-site",
+        "Sec-Fetch-Mode": "navigate",
+        "Sec-Fetch-Dest": "document",
+    }
+    assert (await client.get(path, headers=headers)).status == status
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/metrics", 200),
+        ("GET", "/livez", 200),
+        ("GET", "/healthz", 200),
+        ("GET", "/readyz", 200),
+        ("GET", "/", 403),
+        ("GET", "/stats", 403),
+        ("GET", "/nowhere", 403),
+        ("POST", "/metrics", 403),
+        ("POST", "/purge", 403),
+    ],
+)
+async def test_another_machine_sees_metrics_and_health_only(
+    neighbour, console, method, path, status
+):
+    response = await neighbour.request(method, path, data=b'{"all": true}')
+    assert response.status == status
+    assert console.purges == []
+
+
+async def test_a_unix_socket_counts_as_this_machine(console, tmp_path):
+    runner = web.AppRunner(admin_app(console, FakeExposition()))
+    await runner.setup()
+    path = str(tmp_path / "admin.sock")
+    await web.UnixSite(runner, path).start()
+    try:
+        async with (
+            ClientSession(connector=UnixConnector(path)) as session,
+            session.get("http://localhost/stats") as response,
+        ):
+            assert response.status == 200
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,197 @@
+"""The file format: any Arrow reads it, nothing of a body is touched, no damage passes."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import xxhash
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from chunkside.core.entry import Now, StampPair, Stored
+from chunkside.core.fields import Fields
+from chunkside.core.key import CacheKey, Namespace
+from chunkside.store import arrow_file
+from chunkside.store.arrow_file import CorruptError
+from tests.store.samples import STAMPS, a_stored, some_bytes
+
+NOW = Now(boot=5000.0, wall=1_700_000_000.0)
+TABLE_ID = b"0123456789abcdef"
+LENGTHS = [0, 1, 7, 8, 63, 64, 65, 300 * 1024]
+
+u64 = st.integers(0, 2**64 - 1)
+text = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+blob = st.binary(max_size=60)
+finite = st.floats(allow_nan=False, allow_infinity=False)
+stored_bodies = st.builds(
+    Stored,
+    key=st.builds(CacheKey, st.builds(Namespace, text, text, blob), blob),
+    key_class=st.sampled_from(["metadata", "listing", "chunk"]),
+    status=st.integers(0, 65535),
+    fields=st.lists(st.tuples(blob, blob), max_size=20).map(Fields),
+    length=st.just(0),
+    origin_lifetime=st.none() | finite,
+    initial_age=finite,
+    requested_at=st.builds(Now, st.just(0.0), st.floats(0, 4e9)),
+    origin_field=st.none() | blob,
+)
+
+
+def a_file(stored: Stored, content: bytes, nonce: int = 77) -> bytes:
+    layout = arrow_file.layout(stored, STAMPS, TABLE_ID, nonce, len(content))
+    file = layout.prefix + content + layout.suffix(xxhash.xxh3_64_intdigest(content))
+    assert len(file) == layout.size
+    return file
+
+
+def parse(file: bytes, now: Now = NOW) -> arrow_file.Parsed:
+    tail = file[max(0, len(file) - arrow_file.TAIL_BYTES) :]
+    return arrow_file.parse(file[: arrow_file.HEAD_BYTES], tail, len(file), now)
+
+
+def anonymous_kib() -> int:
+    status = Path("/proc/self/status").read_text("ascii")
+    return next(int(x.split()[1]) for x in status.splitlines() if x.startswith("RssAnon"))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    stored=stored_bodies,
+    stamps=st.builds(StampPair, u64, u64),
+    table_id=st.binary(min_size=16, max_size=16),
+    nonce=u64,
+    content=st.binary(max_size=300),
+)
+def test_all_that_is_laid_out_is_parsed_again(stored, stamps, table_id, nonce, content):
+    layout = arrow_file.layout(stored, stamps, table_id, nonce, len(content))
+    checksum = xxhash.xxh3_64_intdigest(content)
+    file = layout.prefix + content + layout.suffix(checksum)
+    wall = stored.requested_at.wall
+    expected = replace(
+        stored,
+        length=len(content),
+        requested_at=Now(boot=NOW.boot - (NOW.wall - wall), wall=wall),
+    )
+    assert parse(file) == arrow_file.Parsed(
+        expected, table_id, stamps, nonce, layout.body_offset, checksum
+    )
+    prefix, suffix = file[: layout.body_offset], file[layout.body_offset + len(content) :]
+    assert arrow_file.check_ends(prefix, suffix, len(content), nonce) == checksum
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_any_arrow_reader_opens_the_file(tmp_path, length):
+    content = some_bytes(length)
+    path = tmp_path / "a.arrow"
+    path.write_bytes(a_file(a_stored(), content))
+    with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as stream:
+        table = stream.read_all()
+    table.validate(full=True)
+    row = table.to_pylist()[0]
+    assert row["body"] == content
+    assert row["target"] == b"/a/c/0/0"
+    assert row["fields"] == [
+        {"name": b"ETag", "value": b'"abc"'},
+        {"name": b"X-Odd", "value": b"\xff\x00"},
+        {"name": b"X-Odd", "value": b""},
+    ]
+    assert table.column_names[-1] == "checksum"
+    assert row["checksum"] == xxhash.xxh3_64_intdigest(content)
+    assert row["body_length"] == length
+
+
+def test_the_file_uses_no_extension_types_and_no_dictionaries():
+    with pa.ipc.open_stream(a_file(a_stored(), b"x")) as stream:
+        schema = stream.schema
+    assert not any(isinstance(field.type, pa.BaseExtensionType) for field in schema)
+    assert not any(pa.types.is_dictionary(field.type) for field in schema)
+
+
+@pytest.mark.parametrize("length", [*LENGTHS, 5 << 30])
+def test_the_body_begins_at_the_same_place_at_any_length(length):
+    layouts = [arrow_file.layout(a_stored(), STAMPS, TABLE_ID, 1, n) for n in (0, length)]
+    assert layouts[0].body_offset == layouts[1].body_offset
+
+
+def test_laying_out_and_parsing_a_body_of_5_gib_takes_no_memory():
+    arrow_file.layout(a_stored(), STAMPS, TABLE_ID, 1, 10)
+    before = anonymous_kib()
+    length = 5 << 30
+    layout = arrow_file.layout(a_stored(), STAMPS, TABLE_ID, 1, length)
+    suffix = layout.suffix(123)
+    parsed = arrow_file.parse(layout.prefix, suffix[-arrow_file.TAIL_BYTES :], layout.size, NOW)
+    assert (parsed.stored.length, parsed.checksum) == (length, 123)
+    assert anonymous_kib() - before < 8 * 1024
+
+
+def test_fields_that_are_too_long_are_refused():
+    stored = replace(a_stored(), fields=Fields([(b"X", bytes(arrow_file.HEAD_BYTES))]))
+    with pytest.raises(ValueError, match="too long"):
+        arrow_file.layout(stored, STAMPS, TABLE_ID, 1, 10)
+
+
+FILE = a_file(a_stored(), b"0123456789" * 20)
+BODY_OFFSET = FILE.index(b"0123456789" * 20)
+
+
+@settings(max_examples=400, deadline=None)
+@given(at=st.integers(0, len(FILE) - 1), bit=st.integers(0, 7))
+def test_no_flipped_bit_outside_the_body_passes(at, bit):
+    if BODY_OFFSET <= at < BODY_OFFSET + 200:
+        return
+    file = bytearray(FILE)
+    file[at] ^= 1 << bit
+    # The checksum of the body is what the body will be held against.
+    is_checksum = len(FILE) - 16 <= at < len(FILE) - 8
+    if is_checksum:
+        assert parse(bytes(file)).checksum != parse(FILE).checksum
+        return
+    with pytest.raises(CorruptError):
+        parse(bytes(file))
+    if at < BODY_OFFSET or at >= len(FILE) - 24:
+        with pytest.raises(CorruptError):
+            arrow_file.check_ends(
+                bytes(file[:BODY_OFFSET]), bytes(file[BODY_OFFSET + 200 :]), 200, 77
+            )
+
+
+@settings(max_examples=200, deadline=None)
+@given(end=st.integers(0, len(FILE) - 1))
+@example(end=0)
+@example(end=len(FILE) - 1)
+def test_no_truncated_file_passes(end):
+    with pytest.raises(CorruptError):
+        parse(FILE[:end])
+
+
+@settings(max_examples=200, deadline=None)
+@given(junk=st.binary(max_size=600))
+def test_no_foreign_file_passes(junk):
+    for file in (junk, junk + b"x" + FILE, FILE + junk + b"x", bytes(len(FILE))):
+        with pytest.raises(CorruptError):
+            parse(file)
+
+
+def test_another_arrow_file_does_not_pass():
+    sink = pa.BufferOutputStream()
+    table = pa.table({"body": pa.array([b"x"], pa.large_binary())})
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    with pytest.raises(CorruptError):
+        parse(sink.getvalue().to_pybytes())
+
+
+def test_another_nonce_or_length_is_another_file():
+    prefix, suffix = FILE[:BODY_OFFSET], FILE[BODY_OFFSET + 200 :]
+    assert arrow_file.check_ends(prefix, suffix, 200, 77)
+    for length, nonce in [(200, 78), (208, 77), (201, 77)]:
+        with pytest.raises(CorruptError):
+            arrow_file.check_ends(prefix, suffix, length, nonce)
+
+
+def test_an_age_is_told_from_the_wall_clock():
+    stored = replace(a_stored(), requested_at=Now(boot=1.0, wall=NOW.wall - 60.0))
+    parsed = parse(a_file(stored, b""))
+    assert math.isclose(parsed.stored.requested_at.boot, NOW.boot - 60.0)

@@ -1,0 +1,330 @@
+"""The canary: every private part of aiohttp that is used exists, and behaves as it is used.
+
+Where a new minor version turns this red, read chunkside/aiohttp_internals.py against it.
+"""
+
+import asyncio
+import inspect
+import re
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp import http_parser, web, web_protocol
+from aiohttp.client import ClientSession
+from aiohttp.client_reqrep import ClientRequest
+from aiohttp.http_writer import StreamWriter
+
+from chunkside import aiohttp_internals
+from chunkside.aiohttp_internals import (
+    ExactTargetRequest,
+    Handler,
+    RawResponse,
+    Server,
+    UnfitAiohttp,
+    check_aiohttp,
+    exact_url,
+    is_idle,
+    never_resend,
+    send_continue,
+)
+from tests.store.samples import LOOPS
+from tests.support.raw_origin import OK, RawOrigin, closes
+from tests.support.turns import turns
+
+
+@pytest.fixture(params=LOOPS)
+def runner(request):
+    with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
+        yield runner
+
+
+def test_the_installed_version_is_one_that_was_read_and_has_its_c_parser():
+    check_aiohttp()
+    assert http_parser.HttpRequestParser.__module__ == "aiohttp._http_parser"
+
+
+@pytest.mark.parametrize("version", ["3.13.9", "3.14.2", "3.15.0", "4.0.0"])
+def test_another_version_is_unfit(monkeypatch, version):
+    monkeypatch.setattr(aiohttp, "__version__", version)
+    with pytest.raises(UnfitAiohttp, match=r"3\.14\.3"):
+        check_aiohttp()
+
+
+@pytest.mark.parametrize("version", ["3.14.3", "3.14.99"])
+def test_versions_that_were_read_are_fit(monkeypatch, version):
+    monkeypatch.setattr(aiohttp, "__version__", version)
+    check_aiohttp()
+
+
+def test_without_its_c_parser_it_is_unfit(monkeypatch):
+    monkeypatch.setattr(http_parser, "HttpRequestParser", http_parser.HttpRequestParserPy)
+    with pytest.raises(UnfitAiohttp, match="C parser"):
+        check_aiohttp()
+
+
+@pytest.mark.parametrize(
+    ("owner", "names"),
+    [
+        (web_protocol.RequestHandler, ["_waiter", "_messages", "_current_request", "_upgraded"]),
+        (web_protocol.RequestHandler, ["handle_error", "_loop"]),
+        (web.StreamResponse, ["_prepare_headers", "_write_headers", "_payload_writer"]),
+        (web.Server, ["__call__"]),
+        (StreamWriter, ["_write", "enable_chunking", "length", "output_size"]),
+        (StreamWriter, ["_headers_buf", "_headers_written"]),
+        (ClientRequest, ["send", "url", "original_url"]),
+        (ClientSession, ["_retry_connection"]),
+    ],
+    ids=lambda what: what.__name__ if isinstance(what, type) else "",
+)
+def test_the_private_parts_exist(owner, names):
+    source = "".join(inspect.getsource(each) for each in owner.__mro__[:-1] if _has_source(each))
+    for name in names:
+        assert hasattr(owner, name) or f"self.{name}" in source, f"{owner.__name__}.{name}"
+
+
+def _has_source(owner):
+    return owner.__module__.startswith("aiohttp")
+
+
+# The head.
+
+
+NO = b"HTTP/1.1 400 No\r\n\r\n"
+
+
+def raw(head, **more):
+    settings = {"length": 2, "is_chunked": False, "whole": b"ok", "keep_alive": True, **more}
+    return RawResponse(200, head, **settings)
+
+
+async def answered(make, request=b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", handlers=None):
+    """All bytes of the answer to one request, to which a server answers with `make(request)`."""
+
+    async def handle(http):
+        return await make(http)
+
+    loop = asyncio.get_running_loop()
+    server = Server(handle, lambda http, status, error: raw(NO, keep_alive=False))
+
+    def protocol():
+        handler = server()
+        if handlers is not None:
+            handlers.append(handler)
+        return handler
+
+    listening = await loop.create_server(protocol, "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request)
+    async with asyncio.timeout(20):
+        got = await reader.read(-1)
+    writer.close()
+    listening.close()
+    await server.shutdown(1)
+    return got
+
+
+HEAD = b"HTTP/1.1 200 Fine\r\nX-Bytes: \xff\xe9\r\nx-ODD:v\r\nContent-Length: 2\r\n\r\n"
+
+
+def test_a_raw_head_goes_out_byte_for_byte_with_a_whole_body(runner):
+    async def scenario():
+        async def make(http):
+            return raw(HEAD, keep_alive=False)
+
+        assert await answered(make) == HEAD + b"ok"
+
+    runner.run(scenario())
+
+
+def test_a_raw_head_goes_out_byte_for_byte_before_a_body_in_pieces(runner):
+    async def scenario():
+        async def make(http):
+            response = raw(HEAD, whole=b"", keep_alive=False)
+            await response.prepare(http)
+            await response.write(memoryview(b"o"))
+            await response.write(b"k")
+            await response.write_eof()
+            return response
+
+        assert await answered(make) == HEAD + b"ok"
+
+    runner.run(scenario())
+
+
+def test_a_raw_head_goes_out_without_a_body(runner):
+    async def scenario():
+        async def make(http):
+            return raw(HEAD, whole=b"", length=0, keep_alive=False)
+
+        assert await answered(make, b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n") == HEAD
+
+    runner.run(scenario())
+
+
+def test_chunks_are_framed_behind_a_raw_head(runner):
+    head = b"HTTP/1.1 200 Fine\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+    async def scenario():
+        async def make(http):
+            response = raw(head, length=None, is_chunked=True, whole=b"", keep_alive=False)
+            await response.prepare(http)
+            await response.write(b"ok")
+            await response.write_eof()
+            return response
+
+        assert await answered(make) == head + b"2\r\nok\r\n0\r\n\r\n"
+
+    runner.run(scenario())
+
+
+def test_an_error_of_the_parser_gets_our_page(runner):
+    async def scenario():
+        async def make(http):
+            raise AssertionError("never called")
+
+        assert await answered(make, b"\x00\x01") == NO + b"ok"
+
+    runner.run(scenario())
+
+
+def test_100_continue_is_no_part_of_the_answer(runner):
+    async def scenario():
+        async def make(http):
+            await send_continue(http.writer)
+            assert http.writer.output_size == 0
+            return raw(HEAD, keep_alive=False)
+
+        assert await answered(make) == b"HTTP/1.1 100 Continue\r\n\r\n" + HEAD + b"ok"
+
+    runner.run(scenario())
+
+
+# Whether a handler is idle.
+
+
+def test_a_handler_is_idle_before_and_after_a_request_and_not_while_it_runs(runner):
+    async def scenario():
+        seen: list[tuple[str, bool]] = []
+        handlers: list[Handler] = []
+        loop = asyncio.get_running_loop()
+
+        async def handle(http):
+            seen.append(("while", is_idle(handlers[0])))
+            return raw(HEAD)
+
+        server = Server(handle, lambda *_: raw(b""))
+
+        def protocol():
+            handlers.append(server())
+            return handlers[-1]
+
+        listening = await loop.create_server(protocol, "127.0.0.1", 0)
+        port = listening.sockets[0].getsockname()[1]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        async with asyncio.timeout(20):
+            while not handlers or not is_idle(handlers[0]):
+                await turns()
+            for _ in range(2):
+                writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+                assert await reader.readexactly(len(HEAD) + 2) == HEAD + b"ok"
+                while not is_idle(handlers[0]):
+                    await turns()
+            # Kept open: aiohttp's own timer is out of the way.
+            await turns(50)
+            assert is_idle(handlers[0])
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 2)
+            await reader.readexactly(2 * (len(HEAD) + 2))
+        assert seen == [("while", False)] * 4
+        assert isinstance(handlers[0], Handler)
+        writer.close()
+        listening.close()
+        await server.shutdown(1)
+        assert not is_idle(handlers[0])
+
+    runner.run(scenario())
+
+
+def test_two_requests_at_once_are_queued_and_the_handler_is_not_idle_between_them(runner):
+    async def scenario():
+        idle: list[bool] = []
+        handlers: list[Handler] = []
+
+        async def make(http):
+            idle.append(is_idle(handlers[0]))
+            return raw(HEAD, keep_alive=len(idle) < 2)
+
+        request = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 2
+        assert await answered(make, request, handlers) == (HEAD + b"ok") * 2
+        assert idle == [False, False]
+
+    runner.run(scenario())
+
+
+# Asking.
+
+
+@pytest.mark.parametrize(
+    "target",
+    [b"/a?", b"/a%2fb", b"//a", b"/[0]", b"/%27'", b"/\xc3\xa9", b"/a/../b", b"/%", b"/?#"],
+)
+def test_the_client_sends_the_exact_target(runner, target):
+    async def scenario():
+        async with RawOrigin(OK) as origin:
+            async with (
+                ClientSession(request_class=ExactTargetRequest) as session,
+                session.get(exact_url(origin.url, target)) as answer,
+            ):
+                assert await answer.read() == b"ok"
+            [heard] = origin.heard
+            assert heard.request_line == b"GET " + target + b" HTTP/1.1"
+            assert b"Host: 127.0.0.1:%d\r\n" % origin.port in heard.head
+
+    runner.run(scenario())
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+def test_the_client_never_sends_again_by_itself(runner, method):
+    async def speak(heard, writer):
+        await (OK if heard.number == 1 else closes)(heard, writer)
+
+    async def scenario():
+        async with RawOrigin(speak) as origin, ClientSession() as session:
+            never_resend(session)
+            async with session.get(origin.url) as answer:
+                await answer.read()
+            with pytest.raises(aiohttp.ServerDisconnectedError):
+                await session.request(method, origin.url)
+            assert [(each.connection, each.number) for each in origin.heard] == [(1, 1), (1, 2)]
+
+    runner.run(scenario())
+
+
+def test_the_client_would_send_again_if_it_were_let(runner):
+    """Or else the switch that is thrown for that does nothing any more."""
+
+    async def speak(heard, writer):
+        await (OK if (heard.connection, heard.number) != (1, 2) else closes)(heard, writer)
+
+    async def scenario():
+        async with RawOrigin(speak) as origin, ClientSession() as session:
+            for _ in range(2):
+                async with session.get(origin.url) as answer:
+                    assert await answer.read() == b"ok"
+            assert len(origin.heard) == 3
+
+    runner.run(scenario())
+
+
+def test_every_private_name_that_is_used_is_in_the_list_above():
+    source = inspect.getsource(aiohttp_internals)
+    this = Path(__file__).read_text()
+    ours = {"_head", "_announced", "_is_chunked", "_whole", "_keep_alive", "_error_page", "_url"}
+    ours |= {"_kwargs"}
+    for name in sorted(set(_private_names(source)) - ours):
+        assert name in this, f"{name} is used and no canary knows it"
+
+
+def _private_names(source):
+    return re.findall(r"\.(_[a-z]\w+)", source)
