@@ -261,7 +261,7 @@ class Sidecar:
         self._edges.tasks.start(self._gateway.adoption.scan(), "the scan of the cache directory")
         timers = Timers(self._settings.header_timeout, self._settings.idle_timeout)
         for sock in (sock for listener in data for sock in listener.sockets):
-            make = partial(Front, self._server, timers)
+            make = partial(Front, self._server, self._port.late_head, timers)
             self._listening.append(await loop.create_server(make, sock=sock, backlog=BACKLOG))
         self._admin = web.AppRunner(admin_app(self, self._metrics), access_log=None)
         await self._admin.setup()

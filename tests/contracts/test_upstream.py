@@ -538,3 +538,22 @@ def test_no_cookie_is_kept_and_every_set_cookie_is_passed_on(http, runner):
             assert all(b"Cookie" not in each.head for each in raw.heard)
 
     runner.run(scenario())
+
+
+def test_a_long_upload_that_makes_way_is_not_cut(http, runner):
+    """The time for an answer to a write counts from when its body has been sent."""
+    times = Times(connect=5.0, first_byte=1.0, idle=1.0, deadline=1.0, write=1.0, retries=0)
+
+    async def slowly():
+        for _ in range(4):
+            yield b"x" * 10
+            await asyncio.sleep(0.4)  # polls: the passing of time is what is tested
+
+    async def scenario():
+        async with RawOrigin(OK) as raw:
+            upstream = http.make(raw.url, times)
+            response = await upstream.send(ask("PUT", content=Content(slowly(), 40)))
+            assert response.head.status == 200
+            response.close()
+
+    runner.run(scenario())

@@ -161,3 +161,30 @@ def test_nothing_is_freshened_but_the_very_body_under_its_lease():
     lease = index.lease(key(b"/a"), STAMPS, NOW)
     assert not index.freshen(lease, STAMPS, a, NOW)
     assert isinstance(index.look_up(key(b"/a")), Absent)
+
+
+# Refutation.
+
+
+def test_what_was_seen_to_exist_loses_its_marker_and_no_older_absence_makes_one():
+    index, one, _two = two_leases()
+    index.remember(one, STAMPS, NAMELESS, NOW)
+    index.end(one)
+    late = index.lease(key(b"/a"), STAMPS, NOW)
+    assert [removal.kind for removal in index.refute(key(b"/a"))] == ["marker"]
+    assert index.remember(late, STAMPS, NAMELESS, NOW) is None
+    assert index.look_up(key(b"/a")) is None
+
+
+def test_refuting_an_absence_leaves_bodies_held_or_on_their_way():
+    index, one, _two = two_leases()
+    index.store(one, STAMPS, body(b"/a", 'ETag: "1"'), NOW)
+    assert index.refute(key(b"/a")) == []
+    assert index.store(one, STAMPS, body(b"/a", 'ETag: "1"', nonce=2), NOW) is not None
+
+
+def test_an_absence_asked_for_after_the_refutation_is_remembered():
+    index = Index(PLENTY)
+    assert index.refute(key(b"/a")) == []
+    lease = index.lease(key(b"/a"), STAMPS, NOW)
+    assert index.remember(lease, STAMPS, NAMELESS, NOW) == []

@@ -28,13 +28,10 @@ from tests.core.samples import stored
 
 LIMITS = [
     Limits(10**9),
-    Limits(30_000),
     Limits(30_000, marker_reserve_bytes=1_000),
     Limits(12_600, marker_reserve_bytes=400, max_markers=3),
     Limits(9_000, max_markers=1),
     Limits(700, marker_reserve_bytes=700),
-    Limits(10**9, max_markers=0),
-    Limits(0),
 ]
 ROOMY = Limits(10**9)
 # Two generations that can be told apart, and two ways of not being sure.
@@ -154,6 +151,17 @@ class IndexStates(RuleBasedStateMachine):
         if told is not None:
             self.agree(told, self.model.mark(key, absent, running))
             assert others == [ref for other, ref in self.model.bodies.items() if other != key]
+
+    @rule(key=keys, made=bodies_made | st.none())
+    def fill(self, key: CacheKey, made: tuple[str, int, int] | None) -> None:
+        """A fill that nothing comes between: of a body, or of an absence."""
+        self.ask(key)
+        last = len(self.model.running) - 1
+        if made is None:
+            self.remember(last, 300, gone=False)
+        else:
+            self.store(last, made)
+        self.give_up(last)
 
     @precondition(lambda self: self.model.running)
     @rule(choice=picks, is_the_same=st.booleans())

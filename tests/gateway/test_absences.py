@@ -164,3 +164,15 @@ async def test_a_200_that_may_not_be_stored_drops_a_marker_too(house):
 async def test_a_head_of_an_absent_key_tells_what_a_get_would_get(house):
     await house.get(b"/a/c/0")
     assert "detail=negative" in (await house.send("HEAD", b"/a/c/0")).cache_status
+
+
+async def test_an_absence_that_arrives_after_proof_of_existence_is_not_remembered(house):
+    gate = house.origin.hold(b"/a/c/0")
+    late = house.start("GET", b"/a/c/0")
+    await gate.reached()
+    house.origin.put(b"/a/c/0", b"appeared")
+    assert (await house.send("HEAD", b"/a/c/0")).status == 200
+    gate.open()
+    assert (await late).status == 404
+    assert house.entry(b"/a/c/0") is None
+    assert (await house.get(b"/a/c/0")).body == b"appeared"

@@ -193,7 +193,9 @@ def test_a_head_that_takes_too_long_is_answered_408(on_a_loop):
             assert answer.status == 408
             assert answer.value(b"content-type") == b"application/problem+json"
             assert answer.value(b"cache-status") == b"chunkside; detail=head-timeout"
+            assert answer.value(b"via") is not None
             assert await wire.is_closed()
+            assert [ended.status for ended in port.ended] == [408]
 
     on_a_loop(scenario, timers=Timers(head=0.05, idle=60))
 

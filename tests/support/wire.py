@@ -73,7 +73,7 @@ async def data_port(
         auto_decompress=False,
         read_bufsize=256 << 10,
     )
-    make = partial(Front, server, timers or Timers(), lane)
+    make = partial(Front, server, handler.late_head, timers or Timers(), lane)
     listening = await loop.create_server(make, "127.0.0.1", 0)
     port.number = listening.sockets[0].getsockname()[1]
     try:

@@ -47,12 +47,14 @@ class Removal:
 class Lease:
     """The right to store what an origin says of a key, as of the moment before it was asked."""
 
-    __slots__ = ("is_revoked", "key", "stamps")
+    __slots__ = ("is_refuted", "is_revoked", "key", "stamps")
 
     def __init__(self, key: CacheKey, stamps: StampPair, *, is_revoked: bool) -> None:
         self.key = key
         self.stamps = stamps
         self.is_revoked = is_revoked
+        # The key was seen to exist since: an absence would be older than that.
+        self.is_refuted = False
 
     def allows(self, current: StampPair, now: Now) -> bool:
         """Whether nothing was written, purged or learned of the key since."""
@@ -185,7 +187,7 @@ class Index:
 
         What was held falls even where bodies leave no room to remember: an absence contradicts it.
         """
-        if not lease.allows(current, now):
+        if lease.is_refuted or not lease.allows(current, now):
             return None
         key = lease.key
         self._revoke(key, but=lease)
@@ -237,6 +239,16 @@ class Index:
     def drop_if(self, key: CacheKey, entry: Entry, reason: Reason) -> list[Removal]:
         """Drops `entry` where it is still what is held."""
         return self.drop(key, reason) if self.look_up(key) == entry else []
+
+    def refute(self, key: CacheKey) -> list[Removal]:
+        """The key was seen to exist: drops its marker, and no absence that is on its way makes one.
+
+        Fills go on: a body that arrives is no contradiction.
+        """
+        for lease in self._leases.get(key, ()):
+            lease.is_refuted = True
+        is_marker = isinstance(self.look_up(key), Absent)
+        return self._take_out(key, "replaced") if is_marker else []
 
     def drop_object(self, target: Object, reason: Reason) -> list[Removal]:
         """Forgets every spelling, query and partition of an object."""

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
 
 from chunkside.core.cache_status import CacheStatus, Result
 from chunkside.core.heads import SelectedHead, head_of
-from chunkside.core.ranges import select, strong_validator
+from chunkside.core.ranges import select
 from chunkside.core.request import Request
 from chunkside.gateway.errors import BodyTorn, OriginUnreachable
 from chunkside.gateway.fills import SMALL_BODY_BYTES, Fill
 from chunkside.gateway.growing import LeftBehind
-from chunkside.gateway.origin import Rest, rest_of_body
+from chunkside.gateway.origin import rest_until
 from chunkside.gateway.outcomes import Filled
 from chunkside.gateway.ports import Buffer, Upstream
 from chunkside.gateway.reply import SLICE_BYTES, Reply
@@ -103,15 +102,9 @@ class Delivery:
 
     async def _alone(self, position: int, end: int | None) -> AsyncIterator[Buffer]:
         """The rest by a request of this client's own, of the same version or not at all."""
-        validator = strong_validator(self._filled.stored.fields)
         length = self._body.length
-        if validator is None or length is None or end is None:
+        if length is None or end is None:
             raise BodyTorn
-        rest = Rest(self._fill.asked, validator, length)
-        async with aclosing(rest_of_body(self._upstream, rest, position)) as chunks:
-            async for chunk in chunks:
-                piece = chunk[: end - position]
-                position += len(piece)
-                yield piece
-                if position >= end:
-                    return
+        stored = replace(self._filled.stored, length=length)
+        async for piece in rest_until(self._upstream, self._fill.asked, stored, position, end):
+            yield piece

@@ -140,7 +140,7 @@ class Fill:
     async def _judge(self, response: OriginResponse, sent_at: Now) -> str:
         edges = self._edges
         if proves_existence(response.head.status):
-            self._contradict_absence()
+            edges.discard(edges.index.refute(self.request.key))
         conclusion = conclude(self.request, self._stale, response.head, sent_at, edges.policy)
         match conclusion:
             case StoreBody(stored):
@@ -168,21 +168,6 @@ class Fill:
         self.outcome.set_result(apart)
         if not self.waiters:
             apart.let_go()
-
-    def _contradict_absence(self) -> None:
-        """Drops a marker at once, whether or not this answer can be kept in its place.
-
-        The lease goes on: the marker is what it saw, and nothing else came between.
-        """
-        edges, lease = self._edges, self.lease
-        held = edges.index.look_up(lease.key)
-        if not isinstance(held, Absent):
-            return
-        may_store = edges.may_store(lease)
-        edges.discard(edges.index.drop_if(lease.key, held, "replaced"))
-        if may_store:
-            edges.index.end(lease)
-            self.lease = edges.index.lease(lease.key, lease.stamps, edges.now())
 
     def _contradict_held(self) -> None:
         """The origin has something else now than what is held, even if that can't be kept."""

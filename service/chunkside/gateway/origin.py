@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Final
 
+from chunkside.core.entry import Stored
 from chunkside.core.ranges import strong_validator
 from chunkside.core.response import ResponseHead
 from chunkside.gateway.errors import BodyTorn, OriginError
@@ -105,6 +107,26 @@ async def rest_of_body(
         finally:
             response.close()
     raise BodyTorn
+
+
+async def rest_until(
+    upstream: Upstream, asked: OriginRequest, stored: Stored, position: int, end: int
+) -> AsyncIterator[bytes]:
+    """Bytes from `position` to `end`, exclusive, of the very version that `stored` is the head of.
+
+    `asked`: the full GET to ask for the rest as. Raises BodyTorn where that version can't be had.
+    """
+    validator = strong_validator(stored.fields)
+    if validator is None:
+        raise BodyTorn
+    rest = Rest(asked, validator, stored.length)
+    async with aclosing(rest_of_body(upstream, rest, position)) as chunks:
+        async for chunk in chunks:
+            piece = chunk[: end - position]
+            position += len(piece)
+            yield piece
+            if position >= end:
+                return
 
 
 def _continues(response: OriginResponse, rest: Rest, position: int) -> bool:

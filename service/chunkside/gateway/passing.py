@@ -47,13 +47,11 @@ class Passing:
         """
         if request.method not in ("GET", "HEAD"):
             return
-        edges = self._edges
-        held = edges.index.look_up(request.key)
-        is_contradicted = (isinstance(held, Absent) and proves_existence(status)) or (
-            isinstance(held, Present) and held == entry and status in (404, 410)
-        )
-        if held is not None and is_contradicted:
-            edges.discard(edges.index.drop_if(request.key, held, "replaced"))
+        edges, key = self._edges, request.key
+        if proves_existence(status):
+            edges.discard(edges.index.refute(key))
+        elif isinstance(entry, Present) and status in (404, 410):
+            edges.discard(edges.index.drop_if(key, entry, "replaced"))
 
     def pass_on(
         self, request: Request, response: OriginResponse, result: Result, status: CacheStatus

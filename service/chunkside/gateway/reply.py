@@ -11,7 +11,7 @@ from chunkside.core.decision import Refuse
 from chunkside.core.fields import Fields
 from chunkside.core.problem import PROBLEM_MEDIA_TYPE, problem
 from chunkside.gateway.errors import OriginError
-from chunkside.gateway.ports import BodyReader, Buffer
+from chunkside.gateway.ports import Buffer
 
 SLICE_BYTES: Final = 1 << 20
 _RETRY_AFTER_SECONDS: Final = b"1"
@@ -38,14 +38,6 @@ class Reply:
     cache_status: CacheStatus
     age: float | None = None
     release: Callable[[], None] = field(default=lambda: None)
-
-
-async def slices(reader: BodyReader, first: int, end: int) -> AsyncIterator[Buffer]:
-    """The bytes from offset `first` up to, not including, `end`."""
-    while first < end:
-        piece = await reader.read(first, min(SLICE_BYTES, end - first))
-        first += len(piece)
-        yield piece
 
 
 def problem_reply(

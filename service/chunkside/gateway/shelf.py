@@ -6,15 +6,17 @@ from collections.abc import AsyncIterator
 
 from chunkside.core.cache_status import CacheStatus, Result
 from chunkside.core.decision import ServeAbsence
-from chunkside.core.entry import Present
+from chunkside.core.entry import Present, Stored
 from chunkside.core.freshness import age
-from chunkside.core.heads import head_of, head_of_absence
+from chunkside.core.heads import SelectedHead, head_of, head_of_absence
+from chunkside.core.policy import fill_fields
 from chunkside.core.ranges import select
 from chunkside.core.request import Request
 from chunkside.gateway.edges import Edges
-from chunkside.gateway.errors import StoreFault
-from chunkside.gateway.ports import BodyReader, Buffer
-from chunkside.gateway.reply import Reply, slices
+from chunkside.gateway.errors import BodyTorn, StoreFault
+from chunkside.gateway.origin import rest_until
+from chunkside.gateway.ports import BodyReader, Buffer, OriginRequest
+from chunkside.gateway.reply import SLICE_BYTES, Reply
 
 
 class Shelf:
@@ -44,11 +46,29 @@ class Shelf:
         if is_get and head.length:
             whole = reader.read_now()
             body = (
-                slices(reader, head.first, head.end)
+                self._stream(request, stored, reader, head)
                 if whole is None
                 else bytes(whole[head.first : head.end])
             )
         return Reply(head.status, head.fields, body, head.length, result, status, elapsed)
+
+    async def _stream(
+        self, request: Request, stored: Stored, reader: BodyReader, head: SelectedHead
+    ) -> AsyncIterator[Buffer]:
+        """The selected bytes; from the origin, of the same version, where the file fails midway."""
+        position = head.first
+        try:
+            while position < head.end:
+                piece = await reader.read(position, min(SLICE_BYTES, head.end - position))
+                position += len(piece)
+                yield piece
+            return
+        except BodyTorn:
+            asked = OriginRequest(
+                "GET", request.target, fill_fields(request, None), request.key_class
+            )
+        async for piece in rest_until(self._edges.upstream, asked, stored, position, head.end):
+            yield piece
 
     async def _open(self, present: Present) -> BodyReader | None:
         edges, key = self._edges, present.stored.key

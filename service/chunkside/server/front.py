@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Final, Protocol, cast
 
 from chunkside.aiohttp_internals import Handler, is_idle
-from chunkside.core.problem import PROBLEM_MEDIA_TYPE, problem
 
 _END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")
 # Past this aiohttp judges an unfinished head, and refuses it.
@@ -44,6 +43,7 @@ class Front(asyncio.Protocol):
         "_head",
         "_is_clean",
         "_lane",
+        "_late_head",
         "_loop",
         "_quiet_since",
         "_timer",
@@ -52,9 +52,15 @@ class Front(asyncio.Protocol):
     )
 
     def __init__(
-        self, make_handler: Callable[[], Handler], timers: Timers, lane: Lane | None = None
+        self,
+        make_handler: Callable[[], Handler],
+        late_head: Callable[[], bytes],
+        timers: Timers,
+        lane: Lane | None = None,
     ) -> None:
+        """`late_head` gives the whole answer to a head that did not come in time."""
         self._handler = make_handler()
+        self._late_head = late_head
         self._timers = timers
         self._lane = lane
         self._loop = asyncio.get_running_loop()
@@ -113,7 +119,7 @@ class Front(asyncio.Protocol):
         now = self._loop.time()
         if self._head:
             if now - self._quiet_since >= self._timers.head:
-                transport.write(_TIMED_OUT)
+                transport.write(self._late_head())
                 transport.close()
                 return
         elif not is_idle(self._handler):
@@ -142,20 +148,3 @@ class Front(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._handler.resume_writing()
-
-
-def _timed_out() -> bytes:
-    body = problem(
-        408,
-        "The request's head took too long",
-        "Send the whole head at once.",
-        slug="head-timeout",
-    )
-    return (
-        b"HTTP/1.1 408 Request Timeout\r\nContent-Type: %b\r\nCache-Status: chunkside; "
-        b"detail=head-timeout\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b"
-        % (PROBLEM_MEDIA_TYPE.encode(), len(body), body)
-    )
-
-
-_TIMED_OUT: Final = _timed_out()

@@ -120,6 +120,21 @@ class DataPort:
         )
         return _response(http, reply, self.via, keeps_alive=False)
 
+    def late_head(self) -> bytes:
+        """The whole answer to a head that did not come in time."""
+        reply = problem_reply(
+            408,
+            "head-timeout",
+            "The request's head took too long",
+            "Send the whole head at once.",
+        )
+        self._observer.request_ended(
+            self._route.name, "chunk", "other", "error", reply.status, reply.length or 0, 0.0
+        )
+        assert isinstance(reply.body, bytes)
+        connection = Connection(is_http_10=False, keeps_alive=False)
+        return render_head(reply, self.via, connection) + reply.body
+
 
 class _Sending:
     """Writes one reply. `is_torn`: it was cut off because its bytes can't be had."""
