@@ -47,6 +47,7 @@ class Running:
     lease: Lease
     stamps: StampPair
     is_good: bool
+    is_refuted: bool = False
 
 
 class IndexModel:
@@ -83,6 +84,11 @@ class IndexModel:
         for running in self.running:
             if running.lease.key in fallen and running is not but:
                 running.is_good = False
+
+    def refute(self, key: CacheKey) -> list[Removal]:
+        for running in self.running:
+            running.is_refuted = running.is_refuted or running.lease.key == key
+        return self.forget(key, "replaced") if key in self.markers else []
 
     def fall(self, keys: list[CacheKey], reason: Reason) -> list[Removal]:
         self.revoke(keys)

@@ -13,9 +13,9 @@ from chunkside.core.freshness import (
     cache_control,
     http_date,
     initial_age,
-    lifetime,
     may_serve_stale,
     origin_lifetime,
+    remaining,
 )
 from tests.core.samples import NOW, earlier, fields, present, stored
 
@@ -235,7 +235,34 @@ def test_settings_fill_in_and_cap_the_lifetime_of_bodies(
     given_by_origin, key_class, policy, seconds
 ):
     held = stored(origin_lifetime=given_by_origin, key_class=key_class)
-    assert lifetime(held, policy) == seconds
+    assert remaining(held, NOW, policy) == seconds
+
+
+@pytest.mark.parametrize(
+    ("given_by_origin", "age_before", "key_class", "seconds"),
+    [
+        pytest.param(100.0, 30.0, "chunk", 50.0, id="the-origins-counts-the-age-it-came-with"),
+        pytest.param(None, 9999.0, "chunk", 280.0, id="ours-counts-from-the-request"),
+        pytest.param(9000.0, 8979.0, "metadata", -15.0, id="our-ceiling-counts-from-the-request"),
+        pytest.param(100.0, 78.0, "metadata", -15.0, id="the-lesser-counts"),
+        pytest.param(100.0, 99.0, "metadata", -19.0, id="the-origins-is-the-lesser"),
+    ],
+)
+def test_freshness_is_used_up_from_when_the_request_was_sent(
+    given_by_origin, age_before, key_class, seconds
+):
+    held = stored(
+        origin_lifetime=given_by_origin,
+        initial_age=age_before,
+        key_class=key_class,
+        requested_at=earlier(20),
+    )
+    assert remaining(held, NOW, Policy()) == seconds
+
+
+def test_what_was_asked_for_in_the_future_was_never_fresh():
+    held = stored(requested_at=Now(0.0, 2e9))
+    assert remaining(held, NOW, Policy(ttl=math.inf)) == -math.inf
 
 
 ETAG = 'ETag: "a"'

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from chunkside.core.entry import Absent, Now, StampPair
-from chunkside.core.index import Index, Limits
+from chunkside.core.index import Index, Limits, Removal
 from tests.core.index_samples import (
     BODY,
     CLOSED,
@@ -161,6 +161,23 @@ def test_nothing_is_freshened_but_the_very_body_under_its_lease():
     lease = index.lease(key(b"/a"), STAMPS, NOW)
     assert not index.freshen(lease, STAMPS, a, NOW)
     assert isinstance(index.look_up(key(b"/a")), Absent)
+
+
+# Rewritten arrays.
+
+
+def test_a_body_of_a_rewritten_array_is_validated_and_a_marker_falls():
+    index = Index(PLENTY)
+    a = body(b"/a")
+    put(index, a)
+    mark(index, b"/b")
+    running = index.lease(key(b"/a"), STAMPS, NOW)
+    assert index.make_stale(key(b"/a"), "invalidated") == []
+    assert index.look_up(key(b"/a")) == replace(a, must_validate=True)
+    assert index.make_stale(key(b"/b"), "invalidated") == [Removal("marker", "invalidated")]
+    assert index.make_stale(key(b"/c"), "invalidated") == []
+    assert running.allows(STAMPS, NOW)
+    index.check_invariants()
 
 
 # Refutation.

@@ -147,7 +147,7 @@ class IndexStates(RuleBasedStateMachine):
         )
         others = [ref for other, ref in self.model.bodies.items() if other != key]
         told = self.index.remember(running.lease, self.current(key), absent, self.now)
-        assert (told is not None) == self.allows(running)
+        assert (told is not None) == (self.allows(running) and not running.is_refuted)
         if told is not None:
             self.agree(told, self.model.mark(key, absent, running))
             assert others == [ref for other, ref in self.model.bodies.items() if other != key]
@@ -204,6 +204,22 @@ class IndexStates(RuleBasedStateMachine):
     @rule(key=keys, reason=st.sampled_from(["invalidated", "purged", "corrupt"]))
     def drop(self, key: CacheKey, reason: Reason) -> None:
         self.agree(self.index.drop(key, reason), self.model.fall([key], reason))
+
+    @rule(key=keys)
+    def refute(self, key: CacheKey) -> None:
+        """Some answer shows that the key exists."""
+        self.agree(self.index.refute(key), self.model.refute(key))
+
+    @rule(key=keys)
+    def make_stale(self, key: CacheKey) -> None:
+        """The array that the key belongs to was rewritten."""
+        told = self.index.make_stale(key, "invalidated")
+        bodies = self.model.bodies
+        if key in bodies:
+            bodies[key] = replace(bodies[key], must_validate=True)
+            assert told == []
+        else:
+            self.agree(told, self.model.forget(key, "invalidated"))
 
     @precondition(lambda self: self.seen)
     @rule(choice=picks)

@@ -8,6 +8,7 @@ from chunkside.core.key import (
     Namespace,
     Object,
     classify,
+    is_plain,
     key_target,
     leaves_its_root,
     object_path,
@@ -220,3 +221,26 @@ def test_a_pattern_is_of_names_and_not_of_paths():
 @pytest.mark.parametrize("pattern", METADATA_NAMES)
 def test_each_name_of_the_table_is_metadata(pattern):
     assert classify(b"/a/" + pattern.replace("*", "x").encode()) == "metadata"
+
+
+@pytest.mark.parametrize(
+    ("target", "path", "is_its_own"),
+    [
+        pytest.param(b"/a/b", b"/a/b", True, id="plain"),
+        pytest.param(b"/a/.zarray", b"/a/.zarray", True, id="a-name-with-a-dot"),
+        pytest.param(b"/a/..b", b"/a/..b", True, id="a-name-with-two"),
+        pytest.param(b"/a/./b", b"/a/b", False, id="here"),
+        pytest.param(b"/a/x/../b", b"/a/b", False, id="up"),
+        pytest.param(b"/a/x/%2e%2E/b", b"/a/b", False, id="up-encoded"),
+        pytest.param(b"/a/..", b"/", False, id="up-at-the-end"),
+        pytest.param(b"/a/b/..", b"/a/", False, id="up-one-at-the-end"),
+        pytest.param(b"/a/.", b"/a/", False, id="here-at-the-end"),
+        pytest.param(b"/../../a", b"/a", False, id="above-the-root"),
+        pytest.param(b"/..", b"/", False, id="above-the-root-at-the-end"),
+        pytest.param(b"/a//../b", b"/a/b", False, id="an-empty-segment-is-one"),
+        pytest.param(b"/a/b?x=/../y", b"/a/b", False, id="a-query"),
+    ],
+)
+def test_all_spellings_of_an_object_have_one_path(target, path, is_its_own):
+    assert object_path(target) == path
+    assert is_plain(target) is is_its_own

@@ -13,8 +13,8 @@ from chunkside.core.decision import (
 )
 from chunkside.core.entry import Now
 from chunkside.core.freshness import Policy
-from chunkside.core.policy import conclude, conclude_absence, proves_existence
-from tests.core.samples import KEY, NOW, earlier, fields, head, present, request, stored
+from chunkside.core.policy import conclude, conclude_absence, is_changed, proves_existence
+from tests.core.samples import KEY, NOW, absent, earlier, fields, head, present, request, stored
 
 POLICY = Policy()
 SENT = Now(4_999.0, 1_699_999_999.0)
@@ -318,3 +318,32 @@ def test_the_body_of_a_fill_is_dated_when_it_was_asked_for():
     told = meaning(head(200))
     assert isinstance(told, StoreBody)
     assert told.stored.requested_at == SENT != NOW
+
+
+# A document held against what it was.
+
+
+@pytest.mark.parametrize(
+    ("held", "now", "told"),
+    [
+        pytest.param(None, stored(), False, id="unknown-before"),
+        pytest.param(None, None, False, id="unknown-before-and-absent"),
+        pytest.param(absent(), None, False, id="still-absent"),
+        pytest.param(absent(), stored(), True, id="appeared"),
+        pytest.param(present(stored()), None, True, id="gone"),
+        pytest.param(present(stored()), stored(), None, id="nothing-to-compare"),
+        pytest.param(present(stored('ETag: "a"')), stored('ETag: "a"'), False, id="same-tag"),
+        pytest.param(present(stored('ETag: "a"')), stored('ETag: W/"a"'), False, id="weakened"),
+        pytest.param(present(stored('ETag: "a"')), stored('ETag: "b"'), True, id="other-tag"),
+        pytest.param(present(stored('ETag: ""')), stored('ETag: ""'), None, id="empty-tags"),
+        pytest.param(present(stored('ETag: "a"')), stored("Last-Modified: x"), None, id="mixed"),
+        pytest.param(
+            present(stored("Last-Modified: x")), stored("Last-Modified: x"), False, id="same-date"
+        ),
+        pytest.param(
+            present(stored("Last-Modified: x")), stored("Last-Modified: y"), True, id="other-date"
+        ),
+    ],
+)
+def test_a_document_changed_if_its_validator_did_or_it_came_or_went(held, now, told):
+    assert is_changed(held, now) is told

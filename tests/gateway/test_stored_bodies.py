@@ -128,14 +128,21 @@ async def test_a_client_whose_version_still_holds_gets_a_304_of_a_freshened_body
     assert (got.status, got.result) == (304, "revalidated")
 
 
-async def test_a_304_that_names_another_version_freshens_nothing(house, body):
+async def test_after_a_304_that_names_another_version_the_body_is_brought_anew(house, body):
     house.now.advance(301)
+    house.origin.put(KEY, b"two", etag=b'"two"')
     house.origin.script(KEY, Answer(304, ((b"ETag", b'"two"'),)), times=1)
     got = await house.get(KEY)
-    # The stale body may stand in for an origin that makes no sense; it is not made fresh.
-    assert got.result in ("error", "stale")
-    house.origin.put(KEY, b"two", etag=b'"two"')
-    assert (await house.get(KEY)).body == b"two"
+    assert (got.status, got.result, got.body) == (200, "miss", b"two")
+    asked = house.origin.requests("GET")[-1]
+    assert b"if-none-match" not in asked.fields and b"if-modified-since" not in asked.fields
+
+
+async def test_an_origin_that_answers_304_to_everything_is_told_as_nonsense(house, body):
+    house.now.advance(301)
+    house.origin.script(KEY, Answer(304, ((b"ETag", b'"two"'),)))
+    assert (await house.get(KEY)).status == 502
+    assert house.entry(KEY) is None
 
 
 async def test_a_200_replaces_a_stale_body(house, body):

@@ -109,9 +109,20 @@ def age(requested_at: Now, now: Now, initial: float = 0.0) -> float:
     return initial + max(now.boot - requested_at.boot, by_wall, 0.0)
 
 
-def lifetime(stored: Stored, policy: Policy) -> float:
-    given = policy.ttl if stored.origin_lifetime is None else stored.origin_lifetime
-    return min(given, policy.metadata_ttl) if stored.key_class == "metadata" else given
+def remaining(stored: Stored, now: Now, policy: Policy) -> float:
+    """Seconds of freshness left; negative by how long the answer has been stale.
+
+    The origin's own lifetime also counts what other caches spent of it; ours count from when the
+    request was sent.
+    """
+    elapsed = age(stored.requested_at, now)
+    if elapsed == math.inf:
+        return -math.inf
+    if stored.origin_lifetime is None:
+        left = policy.ttl - elapsed
+    else:
+        left = stored.origin_lifetime - stored.initial_age - elapsed
+    return min(left, policy.metadata_ttl - elapsed) if stored.key_class == "metadata" else left
 
 
 def may_serve_stale(present: Present, now: Now, policy: Policy) -> bool:
@@ -122,7 +133,7 @@ def may_serve_stale(present: Present, now: Now, policy: Policy) -> bool:
         return False
     if not _FORBIDS_STALE.isdisjoint(directives):
         return False
-    staleness = age(stored.requested_at, now, stored.initial_age) - lifetime(stored, policy)
+    staleness = -remaining(stored, now, policy)
     # One of unknown age may be older than any bound, even than none.
     return staleness <= policy.stale_if_error and staleness < math.inf
 

@@ -8,11 +8,11 @@ under a lease, which any drop, absence or other generation of its key revokes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from chunkside.core.entry import Absent, BodyRef, Entry, Now, Present, StampPair
-from chunkside.core.key import CacheKey, Namespace, Object
+from chunkside.core.key import CacheKey, Namespace, Object, is_plain
 from chunkside.core.ranges import strong_validator
 from chunkside.core.slots import BODIES, MARKERS, Slots
 
@@ -250,11 +250,20 @@ class Index:
         is_marker = isinstance(self.look_up(key), Absent)
         return self._take_out(key, "replaced") if is_marker else []
 
+    def make_stale(self, key: CacheKey, reason: Reason) -> list[Removal]:
+        """A body is validated before its next use, a marker falls. Fills go on."""
+        slot = self._find(key)
+        what = None if slot is None else self._slots.what[slot]
+        if slot is None or not isinstance(what, Present):
+            return self._take_out(key, reason)
+        self._slots.what[slot] = replace(what, must_validate=True)
+        return []
+
     def drop_object(self, target: Object, reason: Reason) -> list[Removal]:
         """Forgets every spelling, query and partition of an object."""
         keys = set(self._spellings.get(target, ()))
         # A path that holds a decoded `?` or `%` is no target of this object, but maybe of another.
-        if _is_plain(target.path):
+        if is_plain(target.path):
             keys |= {
                 CacheKey(space.namespace, target.path)
                 for space in self._spaces.values()
@@ -307,7 +316,7 @@ class Index:
         if space is None:
             space = self._open_space(key.namespace)
         slot = space.entries[key.target] = self._slots.add(what, space.number)
-        if not _is_plain(key.target):
+        if not is_plain(key.target):
             self._spellings.setdefault(key.object, set()).add(key)
         return slot
 
@@ -329,7 +338,7 @@ class Index:
         return CacheKey(space.namespace, what)
 
     def _forget_spelling(self, key: CacheKey) -> None:
-        if _is_plain(key.target):
+        if is_plain(key.target):
             return
         spellings = self._spellings[key.object]
         spellings.discard(key)
@@ -353,14 +362,10 @@ class Index:
         assert self.total_bytes <= max(self.limits.budget_bytes, 0), "over the budget"
         assert self.marker_count <= self.limits.max_markers
         spelled = {key for keys in self._spellings.values() for key in keys}
-        assert spelled == {key for key in listed if not _is_plain(key.target)}
+        assert spelled == {key for key in listed if not is_plain(key.target)}
         assert all(space.entries for space in self._spaces.values()), "an empty namespace is kept"
         numbers = len(self._spaces) + len(self._free_numbers)
         assert len(self._numbered) == numbers, "a namespace's number is lost"
-
-
-def _is_plain(target: bytes) -> bool:
-    return b"%" not in target and b"?" not in target
 
 
 def _body_charge(body: BodyRef) -> int:
@@ -369,7 +374,7 @@ def _body_charge(body: BodyRef) -> int:
 
 def _marker_charge(key: CacheKey) -> int:
     charge = MARKER_FIXED_BYTES + len(key.target)
-    return charge if _is_plain(key.target) else charge + _SPELLING_BYTES + len(key.target)
+    return charge if is_plain(key.target) else charge + _SPELLING_BYTES + len(key.target)
 
 
 def _is_same_generation(one: Present, other: Present) -> bool:

@@ -6,6 +6,7 @@ again. Keying too finely costs a miss; keying too coarsely would be wrong data.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
@@ -27,6 +28,7 @@ METADATA_NAMES = (
     "*.yaml",
 )
 _PLAIN_METADATA = frozenset(name for name in METADATA_NAMES if "*" not in name)
+_DOT_SEGMENT = re.compile(rb"/\.\.?(?:/|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +74,36 @@ class CacheKey:
 
 
 def object_path(target: bytes) -> bytes:
+    """The path that a write to `target` falls on: decoded, and without dot segments, which most
+    origins resolve.
+    """
+    path = _decoded_path(target)
+    return _without_dots(path) if _DOT_SEGMENT.search(path) else path
+
+
+def is_plain(target: bytes) -> bool:
+    """Whether a target is its object's own path, and no other spelling of it."""
+    return b"%" not in target and b"?" not in target and _DOT_SEGMENT.search(target) is None
+
+
+def _decoded_path(target: bytes) -> bytes:
     path = target.partition(b"?")[0]
     return unquote_to_bytes(path) if b"%" in path else path
+
+
+def _without_dots(path: bytes) -> bytes:
+    """RFC 3986 §5.2.4, for a path that begins with a slash."""
+    kept: list[bytes] = []
+    *segments, last = path.split(b"/")
+    for segment in segments:
+        if segment == b"..":
+            del kept[max(1, len(kept) - 1) :]
+        elif segment != b".":
+            kept.append(segment)
+    if last == b"..":
+        del kept[max(1, len(kept) - 1) :]
+    kept.append(b"" if last in (b".", b"..") else last)
+    return b"/".join(kept)
 
 
 def key_target(target: bytes, ignored_query: frozenset[bytes]) -> bytes:
@@ -106,7 +136,7 @@ def origin_target(target: bytes) -> bytes:
 
 def leaves_its_root(target: bytes) -> bool:
     """Whether dot segments, in any spelling, climb above the target's first segment."""
-    path = object_path(target).replace(b"\\", b"/")
+    path = _decoded_path(target).replace(b"\\", b"/")
     if b".." not in path:
         return False
     depth = 0

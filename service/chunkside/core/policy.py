@@ -37,8 +37,8 @@ from chunkside.core.freshness import (
     age,
     cache_control,
     initial_age,
-    lifetime,
     origin_lifetime,
+    remaining,
 )
 from chunkside.core.ranges import range_form
 from chunkside.core.request import Request
@@ -150,7 +150,7 @@ def _decide_present(
     stored = present.stored
     if not _is_for_the_same_origin(request.fields, stored):
         return _ask(request, Forward.VARY_MISS, None, is_ranged=is_ranged)
-    ttl = lifetime(stored, policy) - age(stored.requested_at, now, stored.initial_age)
+    ttl = remaining(stored, now, policy)
     if ttl > 0 and not present.must_validate:
         return Serve(present, ttl)
     return _ask(
@@ -266,6 +266,23 @@ def conclude_absence(
         return PassOn(NotStored.CORS)
     seconds = absence_lifetime(head.fields, request.key_class, policy)
     return StoreAbsence(seconds, any_origin) if seconds > 0 else PassOn(NotStored.SWITCHED_OFF)
+
+
+def is_changed(held: Entry | None, now: Stored | None) -> bool | None:
+    """Whether a document is another than what was held of it; `now` is None where it is absent.
+
+    None where only its bytes can tell. What nobody knew can't have changed.
+    """
+    if held is None:
+        return False
+    if not isinstance(held, Present) or now is None:
+        return isinstance(held, Present) or now is not None
+    before = held.stored
+    if before.etag is not None and now.etag is not None:
+        return before.etag.removeprefix(b"W/") != now.etag.removeprefix(b"W/")
+    if before.last_modified is not None and now.last_modified is not None:
+        return before.last_modified != now.last_modified
+    return None
 
 
 def proves_existence(status: int) -> bool:

@@ -10,7 +10,15 @@ from chunkside.core.freshness import Policy, cache_control
 from chunkside.core.key import KeyClass
 from chunkside.core.response import ResponseHead
 
-_SELECTED_BY_FILL = frozenset({b"accept-encoding", b"origin"})
+# What a fill fixes, or no GET brings (S3 names the last two on every answer to a page).
+_SELECTED_BY_FILL = frozenset(
+    {
+        b"accept-encoding",
+        b"origin",
+        b"access-control-request-headers",
+        b"access-control-request-method",
+    }
+)
 _ERROR_CODE = re.compile(rb"<Code>([^<]*)</Code>")
 _CODES_OF_ABSENCE = frozenset({b"NoSuchKey", b"BlobNotFound"})
 

@@ -56,4 +56,5 @@ class Adoption:
         if removals is None:
             return None
         edges.discard(removals)
-        return present
+        is_held = all(removal.body != present.body for removal in removals)
+        return present if is_held else None

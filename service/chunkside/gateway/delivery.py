@@ -12,8 +12,8 @@ from chunkside.core.heads import SelectedHead, head_of
 from chunkside.core.ranges import select
 from chunkside.core.request import Request
 from chunkside.gateway.errors import BodyTorn, OriginUnreachable
-from chunkside.gateway.fills import SMALL_BODY_BYTES, Fill
-from chunkside.gateway.growing import LeftBehind
+from chunkside.gateway.fills import Fill
+from chunkside.gateway.growing import SMALL_BODY_BYTES, LeftBehind
 from chunkside.gateway.origin import rest_until
 from chunkside.gateway.outcomes import Filled
 from chunkside.gateway.ports import Buffer, Upstream

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from chunkside.core.entry import Absent, Now, Present
+from chunkside.core.changes import Changes
+from chunkside.core.entry import Absent, Entry, Now, Present
 from chunkside.core.freshness import Policy
 from chunkside.core.index import Index, Lease, Reason, Removal
 from chunkside.core.key import CacheKey, Object
@@ -34,6 +35,7 @@ class Edges:
     write_seconds: float = 300.0
     tasks: Tasks = field(default_factory=Tasks)
     uncommitted_bytes: int = 0
+    changes: Changes = field(default_factory=Changes)
     is_scanning: bool = True
 
     def now(self) -> Now:
@@ -41,6 +43,31 @@ class Edges:
 
     def lease(self, key: CacheKey) -> Lease:
         return self.index.lease(key, self.stamps.read(key.object), self.now())
+
+    def look_up(self, key: CacheKey) -> Entry | None:
+        """The key's entry as far as it holds under the current stamps and beneath its array.
+
+        What a write fell on is dropped; of an array that was rewritten at the origin a marker is
+        forgotten and a body must be validated.
+        """
+        entry, target = self.index.look_up(key), key.object
+        if entry is None:
+            return None
+        if entry.token != self.stamps.read(target).token:
+            self.discard(self.index.drop(key, "invalidated"))
+            return None
+        if isinstance(entry, Present) and entry.must_validate:
+            return entry
+        asked_at = (entry.stored if isinstance(entry, Present) else entry).requested_at
+        if asked_at.boot <= self.changes.last_above(target):
+            self.discard(self.index.make_stale(key, "invalidated"))
+            return self.index.look_up(key)
+        return entry
+
+    def note_change(self, key: CacheKey) -> None:
+        """A metadata document proved to be another than what is known beneath its directory."""
+        self.changes.note(key.object, self.now().boot)
+        self.observer.invalidated("metadata")
 
     def store_body(self, lease: Lease, present: Present) -> bool:
         """Makes a committed file the key's entry; where the lease forbids it, has the file
@@ -52,7 +79,7 @@ class Edges:
             self.discard([Removal("body", "invalidated", present.body)])
             return False
         self.discard(removals)
-        return True
+        return all(removal.body != present.body for removal in removals)
 
     def remember_absence(self, lease: Lease, absent: Absent) -> bool:
         current = self.stamps.read(lease.key.object)
@@ -60,7 +87,7 @@ class Edges:
         if removals is None:
             return False
         self.discard(removals)
-        return True
+        return self.index.look_up(lease.key) is not None
 
     def freshen(self, lease: Lease, present: Present) -> bool:
         current = self.stamps.read(lease.key.object)

@@ -23,7 +23,7 @@ from chunkside.core.decision import (
     StoreBody,
 )
 from chunkside.core.entry import Absent, Now, Present, StampPair, Stored
-from chunkside.core.freshness import age, lifetime
+from chunkside.core.freshness import remaining
 from chunkside.core.index import Lease
 from chunkside.core.key import CacheKey
 from chunkside.core.policy import conclude, conclude_absence, fill_fields, proves_existence
@@ -37,12 +37,12 @@ from chunkside.gateway.errors import (
     OriginUnreachable,
     StoreFault,
 )
-from chunkside.gateway.growing import GrowingBody
+from chunkside.gateway.growing import SMALL_BODY_BYTES, GrowingBody
 from chunkside.gateway.origin import Begun, whole_body
 from chunkside.gateway.outcomes import Answered, Apart, Failed, Filled, Freshened, Outcome
 from chunkside.gateway.ports import BodyWriter, OriginRequest, OriginResponse
+from chunkside.gateway.rewrites import weigh_absence, weigh_document, weigh_loss
 
-SMALL_BODY_BYTES: Final = 256 << 10
 _SHARED_ANSWER_BYTES: Final = 64 << 10
 # Small bodies are answered before they are committed; this many bytes of them may wait for that.
 UNCOMMITTED_BYTES: Final = 64 << 20
@@ -61,6 +61,8 @@ class Fill:
         self.waiters = 0
         self._edges = edges
         self._stale = stale
+        self._held = edges.index.look_up(request.key)
+        self._began = edges.now()
         self._asked = OriginRequest(
             "GET", request.target, fill_fields(request, stale), request.key_class
         )
@@ -81,16 +83,17 @@ class Fill:
         Once the head is there, the answer must be fresh too; those who waited for it have it
         anyway.
         """
+        edges, target = self._edges, self.request.key.object
         if self.lease.is_revoked or self.lease.stamps != stamps:
+            return False
+        if self._began.boot <= edges.changes.last_above(target):
             return False
         outcome = self._given()
         if outcome is None:
             return True
         if not isinstance(outcome, Filled) or outcome.body.is_torn or not outcome.body.is_kept:
             return False
-        stored = outcome.stored
-        elapsed = age(stored.requested_at, self._edges.now(), stored.initial_age)
-        return elapsed < lifetime(stored, self._edges.policy)
+        return remaining(outcome.stored, edges.now(), edges.policy) > 0
 
     async def join(self) -> tuple[Outcome, bool]:
         """The outcome, and whether a body that it holds counts on this caller to follow or
@@ -118,21 +121,27 @@ class Fill:
 
     async def run(self) -> str:
         """Carries the fill out; gives a word for how it ended."""
-        edges = self._edges
-        sent_at = edges.now()
         try:
-            response = await edges.upstream.send(self._asked)
+            return await self._ask()
         except OriginError as error:
             self.outcome.set_result(Failed(error))
             return "failed"
+
+    async def _ask(self) -> str:
+        sent_at = self._edges.now()
+        response = await self._edges.upstream.send(self._asked)
         try:
             return await self._judge(response, sent_at)
-        except OriginError as error:
-            self.outcome.set_result(Failed(error))
-            return "failed"
         finally:
             if not isinstance(self._given(), Apart):
                 response.close()
+
+    async def _ask_without_conditions(self) -> str:
+        """The origin can't say whether what is held still stands: it falls, and is brought anew."""
+        self._let_fall()
+        self._stale = None
+        self._asked = self.asked
+        return await self._ask()
 
     def _given(self) -> Outcome | None:
         return self.outcome.result() if self.outcome.done() else None
@@ -144,6 +153,7 @@ class Fill:
         conclusion = conclude(self.request, self._stale, response.head, sent_at, edges.policy)
         match conclusion:
             case StoreBody(stored):
+                response = await weigh_document(edges, self.request, self._held, stored, response)
                 return await self._bring(response, stored)
             case Freshen(stored):
                 assert self._stale is not None
@@ -154,10 +164,12 @@ class Fill:
             case JudgeWhole():
                 return await self._share(response, sent_at)
             case PassOn(reason):
-                self._contradict_held()
+                self._let_fall()
                 self._hand_over(response, reason)
                 return f"not_stored_{reason.replace('-', '_')}"
             case Nonsense(detail):
+                if self._stale is not None and response.head.status == 304:
+                    return await self._ask_without_conditions()
                 raise OriginNonsense(detail)
             case _:
                 assert_never(conclusion)
@@ -168,12 +180,6 @@ class Fill:
         self.outcome.set_result(apart)
         if not self.waiters:
             apart.let_go()
-
-    def _contradict_held(self) -> None:
-        """The origin has something else now than what is held, even if that can't be kept."""
-        edges = self._edges
-        if edges.may_store(self.lease):
-            edges.discard(edges.index.drop(self.request.key, "replaced"))
 
     # An absence or an error.
 
@@ -201,6 +207,7 @@ class Fill:
         edges = self._edges
         conclusion = conclude_absence(self.request, head, body, edges.policy)
         if isinstance(conclusion, StoreAbsence):
+            weigh_absence(edges, self.request, self._held)
             absent = Absent(
                 head.status,
                 sent_at,
@@ -210,8 +217,15 @@ class Fill:
             )
             return edges.remember_absence(self.lease, absent)
         if head.status in (401, 403, 404, 410):
-            self._contradict_held()
+            self._let_fall()
         return False
+
+    def _let_fall(self) -> None:
+        """The origin has something else now than what is held, even if that can't be kept."""
+        edges = self._edges
+        if edges.may_store(self.lease):
+            edges.discard(edges.index.drop(self.request.key, "replaced"))
+        weigh_loss(edges, self.request, self._held)
 
     # A body.
 

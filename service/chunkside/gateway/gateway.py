@@ -15,7 +15,6 @@ from chunkside.core.decision import (
     Write,
 )
 from chunkside.core.entry import Entry
-from chunkside.core.key import CacheKey
 from chunkside.core.policy import decide
 from chunkside.core.request import Request
 from chunkside.gateway.adoption import Adoption
@@ -81,16 +80,9 @@ class Gateway:
         """The entry that still holds under the current stamps."""
         if request.method not in ("GET", "HEAD"):
             return None
-        entry = self._held(request.key)
+        entry = self._edges.look_up(request.key)
         if entry is None:
             # While the disk was asked another's fill may have ended.
-            entry = await self.adoption.look(request.key) or self._held(request.key)
-        return entry
-
-    def _held(self, key: CacheKey) -> Entry | None:
-        edges = self._edges
-        entry = edges.index.look_up(key)
-        if entry is not None and entry.token != edges.stamps.read(key.object).token:
-            edges.discard(edges.index.drop(key, "invalidated"))
-            return None
+            await self.adoption.look(request.key)
+            entry = self._edges.look_up(request.key)
         return entry

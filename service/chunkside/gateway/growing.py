@@ -16,6 +16,8 @@ from chunkside.gateway.errors import BodyTorn
 from chunkside.gateway.ports import BodyWriter, Buffer
 
 WINDOW_BYTES: Final = 1 << 20
+# Up to this a body is answered whole, and held in memory until it is committed.
+SMALL_BODY_BYTES: Final = 256 << 10
 
 
 class LeftBehind(Exception):

@@ -57,7 +57,8 @@ class Begun:
         return self.response.head
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        yield self.read
+        if self.read:
+            yield self.read
         async for chunk in self.more:
             yield chunk
 

@@ -91,6 +91,8 @@ class Passing:
         finally:
             closed_for = 0.0 if is_known else UNKNOWN_FATE_SECONDS
             edges.end_write(target, name, closed_for, whole_location=is_broad)
+            if request.key_class == "metadata":
+                edges.note_change(request.key)
         status = CacheStatus(forward=Forward.METHOD)
         return self.pass_on(request, response, "bypass", status)
 

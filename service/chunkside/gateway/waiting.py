@@ -7,7 +7,7 @@ from typing import Final, assert_never
 
 from chunkside.core.cache_status import CacheStatus, Result
 from chunkside.core.decision import Fill, Forward
-from chunkside.core.freshness import age, lifetime, may_serve_stale
+from chunkside.core.freshness import may_serve_stale, remaining
 from chunkside.core.ranges import first_byte
 from chunkside.core.request import Request
 from chunkside.gateway.delivery import Delivery
@@ -116,14 +116,10 @@ class Waiting:
         """The stale body where the origin failed and its rules allow it."""
         edges, present = self.edges, decision.stale
         # The entry may have fallen while the origin was asked, here or by another process's write.
-        if present is None or edges.index.look_up(request.key) != present:
-            return None
-        if present.token != edges.stamps.read(request.key.object).token:
+        if present is None or edges.look_up(request.key) != present:
             return None
         if not may_serve_stale(present, edges.now(), edges.policy):
             return None
-        stored = present.stored
-        elapsed = age(stored.requested_at, edges.now(), stored.initial_age)
-        ttl = lifetime(stored, edges.policy) - elapsed
+        ttl = remaining(present.stored, edges.now(), edges.policy)
         status = replace(status, is_hit=True, ttl=ttl)
         return await self.shelf.body(request, present, "stale", status)

@@ -1,0 +1,87 @@
+"""Arrays that are rewritten at the origin: a metadata document is compared with what was held of it
+before anyone is answered with it, so that no reader combines a new shape with old chunks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from chunkside.core.entry import Entry, Present, Stored
+from chunkside.core.policy import is_changed
+from chunkside.core.request import Request
+from chunkside.gateway.edges import Edges
+from chunkside.gateway.errors import BodyTorn, OriginUnreachable, StoreFault
+from chunkside.gateway.growing import SMALL_BODY_BYTES
+from chunkside.gateway.origin import Begun
+from chunkside.gateway.ports import OriginResponse
+
+
+async def weigh_document(
+    edges: Edges,
+    request: Request,
+    held: Entry | None,
+    stored: Stored,
+    response: OriginResponse,
+) -> OriginResponse:
+    """Notes a change if `stored`, the head of a 200, is of another document than `held`.
+
+    Gives the answer to go on with: where only bytes can tell, its body has been read. Raises
+    OriginError.
+    """
+    verdict = is_changed(held, stored) if request.key_class == "metadata" else False
+    if verdict is None:
+        assert isinstance(held, Present)
+        read, response = await _read_ahead(response)
+        verdict = read is None or read != await _held_bytes(edges, held)
+    if verdict:
+        edges.note_change(request.key)
+    return response
+
+
+def weigh_absence(edges: Edges, request: Request, held: Entry | None) -> None:
+    """Notes a change if a document that was held is gone."""
+    if request.key_class == "metadata" and is_changed(held, None):
+        edges.note_change(request.key)
+
+
+def weigh_loss(edges: Edges, request: Request, held: Entry | None) -> None:
+    """Notes a change if what was held of a document, body or absence, no longer stands."""
+    if request.key_class == "metadata" and held is not None:
+        edges.note_change(request.key)
+
+
+async def _read_ahead(response: OriginResponse) -> tuple[bytes | None, OriginResponse]:
+    """The body where it is small, and the answer with what was read put back."""
+    read = bytearray()
+    chunks = response.chunks()
+    try:
+        async for chunk in chunks:
+            read += chunk
+            if len(read) > SMALL_BODY_BYTES:
+                return None, Begun(response, bytes(read), chunks)
+    except BodyTorn as torn:
+        raise OriginUnreachable("The origin broke off in the middle of its answer.") from torn
+    return bytes(read), Begun(response, bytes(read), _nothing())
+
+
+async def _held_bytes(edges: Edges, held: Present) -> bytes | None:
+    """The bytes held of a small document; None where they can't be read."""
+    if held.body.length > SMALL_BODY_BYTES:
+        return None
+    content = bytearray()
+    try:
+        reader = edges.store.reader(held.body) or await edges.store.open(held.body)
+        while len(content) < reader.length:
+            content += await reader.read(len(content), reader.length - len(content))
+    except StoreFault as fault:
+        edges.observer.store_failed(fault.operation, fault.cause)
+        return None
+    except BodyTorn:
+        return None
+    return bytes(content)
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    pieces: tuple[bytes, ...] = ()
+    for piece in pieces:
+        yield piece
