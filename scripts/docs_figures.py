@@ -18,7 +18,7 @@ README = Path(__file__).resolve().parent.parent / "README.md"
 
 def main() -> int:
     demo = subprocess.run(
-        [sys.executable, "-m", "chunkside", "demo", "--once"],
+        [sys.executable, "-m", "chunkside", "demo", "--once", "--port", "0", "--admin-port", "0"],
         capture_output=True,
         text=True,
         check=True,

@@ -53,6 +53,7 @@ from chunkside.settings import (
     resolve_marker_reserve,
     resolve_max_body,
     resolve_memory_size,
+    resolve_negative_scope,
 )
 from chunkside.store.body_store import DiskBodyStore
 from chunkside.store.filesystem import Chosen, measure
@@ -354,6 +355,9 @@ def _policy(settings: Settings, budget: int) -> Policy:
         cache_missing=settings.cache_missing,
         allow_writes=settings.allow_writes,
         max_body_bytes=resolve_max_body(settings.max_body_size, budget),
+        negative_scope=resolve_negative_scope(
+            settings.negative_scope, allow_writes=settings.allow_writes
+        ),
     )
 
 

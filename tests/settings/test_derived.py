@@ -10,6 +10,7 @@ from chunkside.settings import (
     resolve_max_body,
     resolve_memory_size,
     resolve_min_free,
+    resolve_negative_scope,
 )
 
 MIB = 2**20
@@ -159,3 +160,18 @@ def test_the_memory_limit_is_the_cgroup_s(tmp_path, files, limit):
 def test_the_memory_limit_of_this_machine_is_read_without_a_fault():
     limit = memory_limit()
     assert limit is None or limit > 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "allow_writes", "scope"),
+    [
+        ("auto", True, "get"),
+        ("auto", False, "all"),
+        ("get", False, "get"),
+        ("all", True, "all"),
+    ],
+)
+def test_only_a_route_that_refuses_writes_answers_heads_from_a_marker_by_itself(
+    setting, allow_writes, scope
+):
+    assert resolve_negative_scope(setting, allow_writes=allow_writes) == scope

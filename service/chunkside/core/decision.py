@@ -35,6 +35,7 @@ class NotStored(StrEnum):
     OTHER_CODE = "error-code"
     CORS = "cors"
     SWITCHED_OFF = "off"
+    UNASKED = "unasked"
 
 
 # What `decide` returns: what to do with a request.

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from typing import Final
+from typing import Final, Literal
 
 from chunkside.core.entry import Now, Present, Stored
 from chunkside.core.fields import Fields
@@ -19,7 +19,10 @@ _FORBIDS_STALE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The settings that decisions depend on. Lifetimes in seconds, `math.inf` for ever."""
+    """The settings that decisions depend on. Lifetimes in seconds, `math.inf` for ever.
+
+    `negative_scope`: whether a marker answers full GETs alone, or HEAD and ranges too.
+    """
 
     ttl: float = 300.0
     negative_ttl: float = 300.0
@@ -28,6 +31,7 @@ class Policy:
     allow_writes: bool = True
     max_body_bytes: int = 2**31
     stale_if_error: float = 86_400.0
+    negative_scope: Literal["get", "all"] = "get"
 
 
 def cache_control(fields: Fields) -> dict[bytes, bytes]:

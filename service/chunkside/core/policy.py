@@ -91,17 +91,18 @@ def decide(request: Request, entry: Entry | None, now: Now, policy: Policy) -> D
         return Relay(Forward.BYPASS)
     if isinstance(entry, Present):
         return _decide_present(request, entry, now, policy, is_ranged=form == "single")
-    if request.method == "HEAD":
-        return Relay(Forward.METHOD)
-    if form == "single":
-        return FollowElseRelay(Forward.PARTIAL)
-    if entry is not None:
+    is_partial = request.method == "HEAD" or form == "single"
+    why = Forward.URI_MISS
+    if entry is not None and (not is_partial or policy.negative_scope == "all"):
         ttl = entry.lifetime - age(entry.requested_at, now)
         is_for_this_origin = entry.allows_any_origin or b"origin" not in request.fields
-        if not ttl > 0:
-            return Fill(Forward.STALE)
-        return ServeAbsence(entry, ttl) if is_for_this_origin else Fill(Forward.VARY_MISS)
-    return Fill(Forward.URI_MISS)
+        if ttl > 0 and is_for_this_origin:
+            return ServeAbsence(entry, ttl)
+        why = Forward.VARY_MISS if ttl > 0 else Forward.STALE
+    if not is_partial:
+        return Fill(why)
+    is_head = request.method == "HEAD"
+    return Relay(Forward.METHOD) if is_head else FollowElseRelay(Forward.PARTIAL)
 
 
 def _refuse(request: Request, policy: Policy) -> Refuse | None:
@@ -266,6 +267,25 @@ def conclude_absence(
         return PassOn(NotStored.CORS)
     seconds = absence_lifetime(head.fields, request.key_class, policy)
     return StoreAbsence(seconds, any_origin) if seconds > 0 else PassOn(NotStored.SWITCHED_OFF)
+
+
+def wants_proof(request: Request, status: int, policy: Policy) -> bool:
+    """Whether a relayed answer makes it worth while to ask whether the key is absent.
+
+    A HEAD or a range that is answered 404 proves nothing; a full GET does, and its marker answers
+    the next of their kind.
+    """
+    return (
+        policy.negative_scope == "all"
+        and policy.cache_missing
+        and status in (404, 410)
+        and not _must_not_touch_the_cache(request)
+        and (request.method == "HEAD" or range_form(request.fields) == "single")
+    )
+
+
+def as_full_get(request: Request) -> Request:
+    return replace(request, method="GET", fields=request.fields.without(_STRIPPED_FROM_FILLS))
 
 
 def is_changed(held: Entry | None, now: Stored | None) -> bool | None:

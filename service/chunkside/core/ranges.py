@@ -82,7 +82,7 @@ def _fails(fields: Fields, stored: Stored) -> bool:
     if b"if-match" in fields:
         return not _matches(fields.combined(b"if-match"), stored.etag, strongly=True)
     limit = http_date(fields.get(b"if-unmodified-since"))
-    modified = http_date(stored.last_modified)
+    modified = None if limit is None else http_date(stored.last_modified)
     return limit is not None and modified is not None and modified > limit
 
 
@@ -90,7 +90,7 @@ def _is_unmodified(fields: Fields, stored: Stored) -> bool:
     if b"if-none-match" in fields:
         return _matches(fields.combined(b"if-none-match"), stored.etag, strongly=False)
     limit = http_date(fields.get(b"if-modified-since"))
-    modified = http_date(stored.last_modified)
+    modified = None if limit is None else http_date(stored.last_modified)
     return limit is not None and modified is not None and modified <= limit
 
 

@@ -54,13 +54,22 @@ _MOST_APART: Final = 1024
 class Fill:
     """`outcome` is set once the answer's head, or its whole where it is small, is there."""
 
-    def __init__(self, edges: Edges, request: Request, stale: Present | None, lease: Lease) -> None:
+    def __init__(
+        self,
+        edges: Edges,
+        request: Request,
+        stale: Present | None,
+        lease: Lease,
+        *,
+        is_for_absence: bool,
+    ) -> None:
         self.request = request
         self.lease = lease
         self.outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self.waiters = 0
         self._edges = edges
         self._stale = stale
+        self._is_for_absence = is_for_absence
         self._held = edges.index.look_up(request.key)
         self._began = edges.now()
         self._asked = OriginRequest(
@@ -152,6 +161,9 @@ class Fill:
             edges.discard(edges.index.refute(self.request.key))
         conclusion = conclude(self.request, self._stale, response.head, sent_at, edges.policy)
         match conclusion:
+            case StoreBody() if self._is_for_absence and not self.waiters:
+                self._hand_over(response, NotStored.UNASKED)
+                return "not_stored_unasked"
             case StoreBody(stored):
                 response = await weigh_document(edges, self.request, self._held, stored, response)
                 return await self._bring(response, stored)
@@ -332,9 +344,18 @@ class Fills:
         fill = self._running.get(_name(request))
         return fill if fill is not None and fill.is_open_to(stamps) else None
 
-    def start(self, request: Request, stale: Present | None) -> Fill:
+    def prove_absence(self, request: Request) -> None:
+        """Asks for the whole of a key that seems to be absent. A body that comes is not read,
+        unless somebody wants it meanwhile.
+        """
+        if _name(request) not in self._running:
+            self.start(request, None, is_for_absence=True)
+
+    def start(
+        self, request: Request, stale: Present | None, *, is_for_absence: bool = False
+    ) -> Fill:
         lease = self._edges.lease(request.key)
-        fill = Fill(self._edges, request, stale, lease)
+        fill = Fill(self._edges, request, stale, lease, is_for_absence=is_for_absence)
         self._running[_name(request)] = fill
         self._edges.tasks.start(self._run(fill), "a fill")
         return fill

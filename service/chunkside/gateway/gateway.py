@@ -8,6 +8,7 @@ from chunkside.core.cache_status import CacheStatus
 from chunkside.core.decision import (
     Fill,
     FollowElseRelay,
+    Forward,
     Refuse,
     Relay,
     Serve,
@@ -15,7 +16,7 @@ from chunkside.core.decision import (
     Write,
 )
 from chunkside.core.entry import Entry
-from chunkside.core.policy import decide
+from chunkside.core.policy import as_full_get, decide, wants_proof
 from chunkside.core.request import Request
 from chunkside.gateway.adoption import Adoption
 from chunkside.gateway.edges import Edges
@@ -66,15 +67,23 @@ class Gateway:
                 return await self._waiting.answer(request, decision)
             case FollowElseRelay(forward):
                 reply = await self._waiting.follow_range(request)
-                return reply or await passing.relay(request, content, forward, entry)
+                return reply or await self._relay(request, content, forward, entry)
             case Relay(forward):
-                return await passing.relay(request, content, forward, entry)
+                return await self._relay(request, content, forward, entry)
             case Write(is_broad):
                 return await passing.write(request, content, is_broad=is_broad)
             case Refuse():
                 return refusal(decision)
             case _:
                 assert_never(decision)
+
+    async def _relay(
+        self, request: Request, content: Content | None, forward: Forward, entry: Entry | None
+    ) -> Reply:
+        reply = await self._passing.relay(request, content, forward, entry)
+        if wants_proof(request, reply.status, self._edges.policy):
+            self.fills.prove_absence(as_full_get(request))
+        return reply
 
     async def _find(self, request: Request) -> Entry | None:
         """The entry that still holds under the current stamps."""

@@ -20,6 +20,7 @@ from chunkside.settings.derived import (
     resolve_max_body,
     resolve_memory_size,
     resolve_min_free,
+    resolve_negative_scope,
 )
 from chunkside.settings.errors import ConfigurationError
 from chunkside.settings.forecast import forecast
@@ -47,5 +48,6 @@ __all__ = [
     "resolve_max_body",
     "resolve_memory_size",
     "resolve_min_free",
+    "resolve_negative_scope",
     "settings_table",
 ]

@@ -49,6 +49,15 @@ def resolve_marker_reserve(setting: int | Literal["auto"], budget_bytes: int) ->
     return min(budget_bytes // 20, 64 * MIB)
 
 
+def resolve_negative_scope(
+    setting: Literal["auto", "get", "all"], *, allow_writes: bool
+) -> Literal["get", "all"]:
+    """A writer may ask by HEAD before it writes, and must not be answered from memory."""
+    if setting == "auto":
+        return "get" if allow_writes else "all"
+    return setting
+
+
 def resolve_min_free(setting: int | Percent | Literal["auto"], volume_bytes: int) -> int:
     """Free bytes that the volume keeps; 0 is no floor."""
     match setting:

@@ -120,6 +120,11 @@ Loop = Annotated[
     PlainValidator(quantities.choice_parser("uvloop", "asyncio")),
     Shape("uvloop|asyncio"),
 ]
+NegativeScope = Annotated[
+    Literal["auto", "get", "all"],
+    PlainValidator(quantities.choice_parser("auto", "get", "all")),
+    Shape("auto|get|all"),
+]
 Cookies = Annotated[
     Literal["drop", "forward"],
     PlainValidator(quantities.choice_parser("drop", "forward")),

@@ -17,6 +17,7 @@ from chunkside.settings.kinds import (
     Listens,
     LogLevel,
     Loop,
+    NegativeScope,
     Several,
     Switch,
     Texts,
@@ -90,6 +91,12 @@ class Settings(BaseSettings):
     cache_missing: Switch = Field(default=True, description="Remember absences at all")
     ttl: Duration = Field(
         default=300.0, description="Lifetime of bodies where the origin gives none; then validated"
+    )
+    negative_scope: NegativeScope = Field(
+        default="auto",
+        description="What a marker answers. `get`: full GETs; `all`: HEAD and ranges too, whose "
+        "404s are followed by a full GET that makes the marker; `auto`: `all` where writes are "
+        "refused, else `get`",
     )
     negative_ttl: Duration = Field(
         default=300.0, description="Ceiling of a marker's life; not renewed by use"

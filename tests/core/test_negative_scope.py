@@ -1,0 +1,71 @@
+"""What a marker answers: full GETs alone, or HEAD and ranges too."""
+
+import pytest
+
+from chunkside.core.decision import Fill, FollowElseRelay, Forward, Relay, ServeAbsence
+from chunkside.core.freshness import Policy
+from chunkside.core.policy import as_full_get, decide, wants_proof
+from tests.core.samples import NOW, absent, earlier, request
+
+GET, ALL = Policy(negative_scope="get"), Policy(negative_scope="all")
+RANGE = "Range: bytes=0-9"
+NO_STORE = "Cache-Control: no-store"
+MARKER = absent(requested_at=earlier(100))
+OLD = absent(requested_at=earlier(301))
+
+
+@pytest.mark.parametrize(
+    ("method", "lines", "entry", "policy", "decision"),
+    [
+        pytest.param("GET", [], MARKER, GET, ServeAbsence(MARKER, 200.0), id="get-full"),
+        pytest.param("HEAD", [], MARKER, GET, Relay(Forward.METHOD), id="get-head"),
+        pytest.param("GET", [RANGE], MARKER, GET, FollowElseRelay(Forward.PARTIAL), id="get-range"),
+        pytest.param("GET", [], MARKER, ALL, ServeAbsence(MARKER, 200.0), id="all-full"),
+        pytest.param("HEAD", [], MARKER, ALL, ServeAbsence(MARKER, 200.0), id="all-head"),
+        pytest.param("GET", [RANGE], MARKER, ALL, ServeAbsence(MARKER, 200.0), id="all-range"),
+        pytest.param("HEAD", [], OLD, ALL, Relay(Forward.METHOD), id="all-head-old"),
+        pytest.param(
+            "GET", [RANGE], OLD, ALL, FollowElseRelay(Forward.PARTIAL), id="all-range-old"
+        ),
+        pytest.param("GET", [], OLD, ALL, Fill(Forward.STALE), id="all-full-old"),
+        pytest.param("HEAD", ["Origin: http://p"], MARKER, ALL, Relay(Forward.METHOD), id="a-page"),
+        pytest.param(
+            "GET", ["Range: bytes=0-1,3-4"], MARKER, ALL, Relay(Forward.BYPASS), id="several"
+        ),
+        pytest.param(
+            "HEAD", ["Cache-Control: no-store"], MARKER, ALL, Relay(Forward.BYPASS), id="no"
+        ),
+    ],
+)
+def test_what_a_marker_answers(method, lines, entry, policy, decision):
+    assert decide(request(*lines, method=method), entry, NOW, policy) == decision
+
+
+@pytest.mark.parametrize(
+    ("method", "lines", "status", "policy", "wants"),
+    [
+        pytest.param("HEAD", [], 404, ALL, True, id="head"),
+        pytest.param("HEAD", [], 410, ALL, True, id="head-gone"),
+        pytest.param("GET", [RANGE], 404, ALL, True, id="range"),
+        pytest.param("HEAD", [], 404, GET, False, id="scope-get"),
+        pytest.param("HEAD", [], 403, ALL, False, id="refused"),
+        pytest.param("HEAD", [], 200, ALL, False, id="there"),
+        pytest.param("GET", [], 404, ALL, False, id="full-get-proves-itself"),
+        pytest.param("GET", ["Range: bytes=0-1,3-4"], 404, ALL, False, id="several"),
+        pytest.param("HEAD", ["Cache-Control: no-store"], 404, ALL, False, id="no-store"),
+        pytest.param(
+            "HEAD", [], 404, Policy(negative_scope="all", cache_missing=False), False, id="off"
+        ),
+        pytest.param("OPTIONS", [], 404, ALL, False, id="options"),
+    ],
+)
+def test_which_404s_are_followed_by_a_full_get(method, lines, status, policy, wants):
+    assert wants_proof(request(*lines, method=method), status, policy) is wants
+
+
+def test_the_proof_asks_for_the_whole_and_without_conditions():
+    asked = request("X-A: 1", RANGE, 'If-None-Match: "a"', method="HEAD")
+    whole = as_full_get(asked)
+    assert whole.method == "GET"
+    assert list(whole.fields) == [(b"X-A", b"1")]
+    assert (whole.key, whole.target) == (asked.key, asked.target)
