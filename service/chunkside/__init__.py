@@ -5,12 +5,14 @@ The map:
     core        decides. Pure: no await, no clock, no I/O. `policy` is where a 404 is decided.
     gateway     carries decisions out through ports, and knows nothing of HTTP libraries or disks.
     server      the data port and the admin port (aiohttp.web); `head` and `handler` are where
-    bytes leave.
+                bytes leave.
     upstream    the way to the origin (aiohttp's client).
     store       bodies in Arrow files, memory-mapped, and the stamps that keep them honest;
                 `arrow_file` is where Arrow is.
     metrics     counters, from one result per request; logs: lines.
     settings    the only reader of the environment.
+    console     what the admin port shows of the sidecar, and does to it.
+    upkeep      a disk that fails, a table of stamps lost: mended, and said in the log.
     app         puts it together, and owns the order of starting and stopping.
 
 The one rule: an edge touches the world and knows no other edge; what it learns walks through the

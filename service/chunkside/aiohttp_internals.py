@@ -14,6 +14,7 @@ from typing import Any, Final
 import aiohttp
 from aiohttp import http_parser, web, web_protocol
 from aiohttp.abc import AbstractStreamWriter
+from aiohttp.client_exceptions import ServerDisconnectedError
 from aiohttp.client_reqrep import ClientRequest, ClientResponse
 from yarl import URL
 
@@ -161,6 +162,10 @@ class ExactTargetRequest(ClientRequest):
     """A request whose target is its URL's fragment, byte for byte: see `exact_url`."""
 
     async def send(self, conn: Any) -> ClientResponse:
+        if conn.protocol.should_close:
+            # Something came that nobody asked for: it would pass for the answer to this request.
+            conn.close()
+            raise ServerDisconnectedError("the connection held bytes that nobody asked for")
         url = self.url
         self.url = _ExactTarget(url, self.original_url.raw_fragment)  # type: ignore[assignment]
         try:

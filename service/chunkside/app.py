@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -20,17 +20,17 @@ from aiohttp import web
 
 from chunkside import logs
 from chunkside.aiohttp_internals import Server, UnfitAiohttp, check_aiohttp
+from chunkside.console import SidecarConsole
+from chunkside.core.budget import Limits
 from chunkside.core.entry import Now
 from chunkside.core.freshness import Policy
-from chunkside.core.index import Index, Limits
-from chunkside.core.key import Object, object_path
+from chunkside.core.index import Index
 from chunkside.core.route import Route
 from chunkside.gateway.edges import Edges
 from chunkside.gateway.errors import StoreFault
 from chunkside.gateway.gateway import Gateway
-from chunkside.gateway.purging import Purged, Purging
-from chunkside.metrics import GaugeReading, Metrics
-from chunkside.server.admin import PurgeAll, PurgePrefix, PurgeRequest, PurgeTarget, admin_app
+from chunkside.metrics import GaugeReading
+from chunkside.server.admin import admin_app
 from chunkside.server.front import Front, Timers
 from chunkside.server.handler import DataPort
 from chunkside.server.listeners import (
@@ -59,6 +59,7 @@ from chunkside.store.body_store import DiskBodyStore
 from chunkside.store.filesystem import Chosen, measure
 from chunkside.store.memory import MemoryBodyStore
 from chunkside.store.stamps import FileStampTable, MemoryStampTable, load_secret
+from chunkside.upkeep import TableUpkeep, TellingMetrics
 from chunkside.upstream.http import HttpUpstream, Times
 
 log = logging.getLogger(__name__)
@@ -200,14 +201,13 @@ async def _run(
 
 
 class Sidecar:
-    """All parts of one process. Also the admin port's Console."""
+    """All parts of one process."""
 
     def __init__(self, settings: Settings, upstream: UpstreamAddress, cache: Cache) -> None:
         self._settings = settings
         self._cache = cache
-        self._why_not_ready: str | None = "starting"
         instance = f"chunkside-{secrets.token_hex(4)}"
-        self._metrics = Metrics(importlib.metadata.version("chunkside"))
+        self._metrics = TellingMetrics(importlib.metadata.version("chunkside"))
         self._store = self._make_store()
         self._upstream = HttpUpstream(
             upstream.location,
@@ -226,9 +226,17 @@ class Sidecar:
             write_seconds=settings.upstream_write_timeout,
         )
         self._gateway = Gateway(self._edges)
-        self._purging = Purging(self._edges)
-        self._route = _route(settings, upstream, cache.secret)
-        self._port = DataPort(self._route, self._gateway, self._metrics, instance)
+        route = _route(settings, upstream, cache.secret)
+        self._port = DataPort(route, self._gateway, self._metrics, instance)
+        self._console = SidecarConsole(
+            settings,
+            upstream,
+            None if cache.chosen is None else cache.chosen.directory,
+            route,
+            self._edges,
+            self._gateway.fills,
+            self._metrics,
+        )
         self._server = Server(
             self._port,
             self._port.error_page,
@@ -236,6 +244,9 @@ class Sidecar:
             auto_decompress=False,
             read_bufsize=256 << 10,
         )
+        table = cache.table
+        self._upkeep = TableUpkeep(table) if isinstance(table, FileStampTable) else None
+        self._looking: asyncio.Task[None] | None = None
         self._listening: list[asyncio.Server] = []
         self._admin: web.AppRunner | None = None
         self._metrics.watch(self._read_gauges)
@@ -264,64 +275,39 @@ class Sidecar:
         for sock in (sock for listener in data for sock in listener.sockets):
             make = partial(Front, self._server, self._port.late_head, timers)
             self._listening.append(await loop.create_server(make, sock=sock, backlog=BACKLOG))
-        self._admin = web.AppRunner(admin_app(self, self._metrics), access_log=None)
+        self._admin = web.AppRunner(admin_app(self._console, self._metrics), access_log=None)
         await self._admin.setup()
         for sock in (sock for listener in admin for sock in listener.sockets):
             await web.SockSite(self._admin, sock, backlog=BACKLOG).start()
-        self._why_not_ready = None
+        if self._upkeep is not None:
+            self._looking = loop.create_task(self._upkeep.run(), name="upkeep of the stamps")
+        self._console.obstacle = None
 
     async def stop(self) -> None:
         """Lets what runs end, within the time allowed; then closes from the outside in."""
-        self._why_not_ready = "stopping"
-        patience = self._settings.shutdown_timeout
+        self._console.obstacle = "stopping"
+        log.info("stopping")
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._settings.shutdown_timeout
         for listening in self._listening:
             listening.close()
-        await self._server.shutdown(patience)
-        await self._edges.tasks.finish(patience)
+        # Quiet connections have nothing to end.
+        self._server.pre_shutdown()
+        try:
+            async with asyncio.timeout(self._settings.shutdown_timeout + 1):
+                await self._server.shutdown(self._settings.shutdown_timeout)
+        except TimeoutError:
+            log.warning("requests that did not end in time are cut off")
+        await self._edges.tasks.finish(max(0.1, deadline - loop.time()))
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
+        if self._upkeep is not None:
+            self._upkeep.look()
         if self._admin is not None:
             await self._admin.cleanup()
         await self._upstream.close()
         await self._store.close()
-
-    # The admin port's Console.
-
-    def why_not_ready(self) -> str | None:
-        return self._why_not_ready
-
-    def stats(self) -> dict[str, object]:
-        index = self._edges.index
-        return {
-            **asdict(self._metrics.summary()),
-            "bodies": index.body_count,
-            "markers": index.marker_count,
-            "current_size": index.total_bytes,
-            "max_size": index.limits.budget_bytes,
-            "fills_in_flight": self._gateway.fills.in_flight,
-        }
-
-    async def purge(self, request: PurgeRequest) -> dict[str, object]:
-        location = self._route.location
-        match request:
-            case PurgeTarget(target):
-                path = object_path(self._route.origin_path(target))
-                purged = await self._purging.object(Object(location, path))
-            case PurgePrefix(prefix):
-                path = object_path(self._route.origin_path(prefix))
-                purged = await self._purging.prefix(location, path)
-            case PurgeAll():
-                purged = await self._purging.location(location)
-            case _:
-                raise AssertionError(request)
-        return self._report(request, purged)
-
-    def _report(self, request: PurgeRequest, purged: Purged) -> dict[str, object]:
-        report: dict[str, object] = asdict(purged)
-        if isinstance(request, PurgePrefix) and self._store.is_shared:
-            report["note"] = (
-                "Other processes share this directory: absences that only they remember under the "
-                f"prefix live up to negative_ttl ({self._settings.negative_ttl:g} s) longer."
-            )
-        return report
 
     def _read_gauges(self) -> GaugeReading:
         index = self._edges.index
@@ -329,7 +315,7 @@ class Sidecar:
         return GaugeReading(
             index_entries={"body": index.body_count, "marker": index.marker_count},
             index_memory_bytes=index.memory_bytes(),
-            index_memory_limit_bytes=0,
+            index_memory_limit_bytes=index.limits.memory_bytes,
             stored_bytes={"body": index.body_bytes, "marker": index.marker_bytes},
             stored_limit_bytes=index.limits.budget_bytes,
             disk_free_bytes=None if chosen is None else measure(chosen.directory).free_bytes,
@@ -344,6 +330,7 @@ def _limits(settings: Settings, budget: int) -> Limits:
         budget_bytes=budget,
         marker_reserve_bytes=resolve_marker_reserve(settings.marker_reserve, budget),
         max_markers=settings.max_markers,
+        memory_bytes=resolve_memory_size(settings.index_memory, memory_limit()),
     )
 
 

@@ -22,6 +22,7 @@ from tests.support.fake_upstream import Answer, FakeUpstream
 from tests.support.house import HandClock, Record
 from tests.support.origin import Origin, Script
 from tests.support.raw_origin import OK, RawOrigin, closes, says
+from tests.support.turns import turns
 
 QUICK = Times(connect=2.0, first_byte=0.15, idle=0.5, deadline=2.0, write=0.15, retries=2)
 PATIENT = Times(connect=5.0, first_byte=10.0, idle=10.0, deadline=20.0, write=10.0, retries=2)
@@ -555,5 +556,55 @@ def test_a_long_upload_that_makes_way_is_not_cut(http, runner):
             response = await upstream.send(ask("PUT", content=Content(slowly(), 40)))
             assert response.head.status == 200
             response.close()
+
+    runner.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "codings", [b"xchunked", b"chunked, gzip", b"gzip, chunked"], ids=lambda value: value.decode()
+)
+def test_a_body_whose_coding_is_not_chunked_alone_is_not_framed(http, runner, codings):
+    answer = says(
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: " + codings + b"\r\n\r\n0\r\n\r\n",
+        then_closes=True,
+    )
+
+    async def scenario():
+        async with RawOrigin(answer) as raw:
+            try:
+                response = await http.make(raw.url).send(ask())
+            except OriginNonsense:
+                return
+            assert not response.head.is_framed
+            assert response.head.length is None
+            response.close()
+
+    runner.run(scenario())
+
+
+def test_bytes_that_nobody_asked_for_never_answer_the_next_request(http, runner):
+    """They come after the answer, when its connection is back in the pool."""
+    late = asyncio.Event()
+
+    async def speak(heard, writer):
+        if heard.target == b"/first":
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            await writer.drain()
+            await late.wait()
+            writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+        else:
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nmine")
+        await writer.drain()
+
+    async def scenario():
+        async with RawOrigin(speak) as raw:
+            upstream = http.make(raw.url)
+            first = await upstream.send(ask("GET", b"/first"))
+            assert await whole(first) == b"ok"
+            late.set()
+            await turns(50)
+            await asyncio.sleep(0.1)  # polls: bytes that nobody waits for are on their way
+            second = await upstream.send(ask("GET", b"/second"))
+            assert (second.head.status, await whole(second)) == (200, b"mine")
 
     runner.run(scenario())

@@ -4,8 +4,9 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from chunkside.core.budget import Limits, Reason, Removal
 from chunkside.core.entry import Absent, Entry, Now, Present, StampPair
-from chunkside.core.index import Lease, Limits, Reason, Removal
+from chunkside.core.index import Lease
 from chunkside.core.key import CacheKey, Namespace
 
 HERE, THERE = "http://here:80", "http://there:80"
@@ -37,7 +38,14 @@ def cost_of_marker(key: CacheKey) -> int:
 
 
 def cost_of_body(what: Present) -> int:
-    return what.body.blocks * 512 + 2200
+    return what.body.blocks * 512
+
+
+def memory_of_body(what: Present) -> int:
+    lines = what.stored.fields.lines
+    target = what.stored.key.target
+    cost = 1200 + 2 * len(target) + sum(300 + len(name) + len(value) for name, value in lines)
+    return cost if target in {b"/a", b"/a/b"} else cost + 400 + len(target)
 
 
 @dataclass
@@ -51,13 +59,35 @@ class Running:
 
 
 class IndexModel:
-    """Oldest first in both dicts."""
+    """Oldest first in each dict."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self.markers: OrderedDict[CacheKey, Absent] = OrderedDict()
+        self.cold: OrderedDict[CacheKey, Absent] = OrderedDict()
+        self.hot: OrderedDict[CacheKey, Absent] = OrderedDict()
         self.bodies: OrderedDict[CacheKey, Present] = OrderedDict()
         self.running: list[Running] = []
+
+    @property
+    def markers(self) -> dict[CacheKey, Absent]:
+        return {**self.cold, **self.hot}
+
+    def touch(self, key: CacheKey) -> None:
+        for entries in (self.cold, self.hot):
+            if key in entries:
+                self.hot[key] = entries.pop(key)
+                return
+        if key in self.bodies:
+            self.bodies.move_to_end(key)
+
+    def evict_marker(self) -> None:
+        (self.hot if len(self.hot) > 4 * len(self.cold) else self.cold).popitem(last=False)
+
+    def memory_of_bodies(self) -> int:
+        return sum(map(memory_of_body, self.bodies.values()))
+
+    def memory(self) -> int:
+        return self.memory_of_bodies() + self.bytes_of_markers()
 
     def bytes_of_markers(self) -> int:
         return sum(map(cost_of_marker, self.markers))
@@ -72,9 +102,9 @@ class IndexModel:
         return self.bodies.get(key) or self.markers.get(key)
 
     def forget(self, key: CacheKey, reason: Reason) -> list[Removal]:
-        if key in self.markers:
-            del self.markers[key]
-            return [Removal("marker", reason)]
+        for markers in (self.cold, self.hot):
+            if markers.pop(key, None) is not None:
+                return [Removal("marker", reason)]
         if key in self.bodies:
             return [Removal("body", reason, self.bodies.pop(key).body)]
         return []
@@ -103,16 +133,31 @@ class IndexModel:
         room = limits.budget_bytes - limits.marker_reserve_bytes
         if cost_of_body(what) > room:
             return [*removed, Removal("body", "budget", what.body)]
+        memory, reserve = limits.memory_bytes, limits.memory_bytes // 4
+        if memory_of_body(what) > memory - reserve:
+            return [*removed, Removal("body", "index_memory", what.body)]
         self.bodies[key] = what
+        return removed + self.make_room()
+
+    def make_room(self) -> list[Removal]:
+        limits, removed = self.limits, list[Removal]()
+        room = limits.budget_bytes - limits.marker_reserve_bytes
+        memory, reserve = limits.memory_bytes, limits.memory_bytes // 4
         while (
             self.total() > limits.budget_bytes
             and self.bytes_of_markers() > limits.marker_reserve_bytes
         ):
-            self.markers.popitem(last=False)
+            self.evict_marker()
             removed.append(Removal("marker", "budget"))
+        while self.memory() > memory and self.bytes_of_markers() > reserve:
+            self.evict_marker()
+            removed.append(Removal("marker", "index_memory"))
         while self.bytes_of_bodies() > room or self.total() > limits.budget_bytes:
             oldest = self.bodies.popitem(last=False)[1]
             removed.append(Removal("body", "budget", oldest.body))
+        while self.memory_of_bodies() > memory - reserve or self.memory() > memory:
+            oldest = self.bodies.popitem(last=False)[1]
+            removed.append(Removal("body", "index_memory", oldest.body))
         return removed
 
     @staticmethod
@@ -129,15 +174,21 @@ class IndexModel:
         limits, cost = self.limits, cost_of_marker(key)
         self.revoke([key], but=by)
         removed = self.forget(key, "replaced")
-        if limits.max_markers == 0 or self.bytes_of_bodies() + cost > limits.budget_bytes:
+        room = limits.budget_bytes - self.bytes_of_bodies()
+        if limits.max_markers == 0 or cost > min(
+            room, limits.memory_bytes - self.memory_of_bodies()
+        ):
             return removed
         while len(self.markers) >= limits.max_markers:
-            self.markers.popitem(last=False)
+            self.evict_marker()
             removed.append(Removal("marker", "marker_cap"))
         while self.total() + cost > limits.budget_bytes:
-            self.markers.popitem(last=False)
+            self.evict_marker()
             removed.append(Removal("marker", "budget"))
+        while self.memory() + cost > limits.memory_bytes:
+            self.evict_marker()
+            removed.append(Removal("marker", "index_memory"))
         # Wall time is kept in whole seconds, rounded up.
         sent = absent.requested_at
-        self.markers[key] = replace(absent, requested_at=Now(sent.boot, sent.wall + 1))
+        self.cold[key] = replace(absent, requested_at=Now(sent.boot, sent.wall + 1))
         return removed

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
+from chunkside.core.budget import Limits, Removal
 from chunkside.core.entry import BodyRef, Present, StampPair
-from chunkside.core.index import Index, Limits, Removal
+from chunkside.core.index import Index
 from chunkside.core.key import CacheKey, Namespace
 from tests.core.samples import NOW, absent, present, stored
 
@@ -14,8 +15,8 @@ STAMPS = StampPair(object=1, location=2)
 LATER = StampPair(object=3, location=2)
 CLOSED = StampPair(object=(int(NOW.boot) + 1) << 32, location=2)
 PLENTY = Limits(budget_bytes=10**9)
-# A body of 8 blocks: 8 * 512 + 2200. A marker of a plain two-byte key: 176 + 2.
-BODY = 6296
+# A body of 8 blocks of 512 bytes. A marker of a plain two-byte key: 176 + 2.
+BODY = 4096
 MARKER = 178
 NAMELESS = absent(lifetime=300.0)
 

@@ -61,3 +61,43 @@ def test_a_locations_own_time_outlives_any_number_of_later_changes():
         changes.note(Object(HERE, b"/%d/zarr.json" % number), float(number))
         seen.append(changes.last_above(Object(HERE, b"/x")))
     assert seen == [-math.inf, -math.inf, 0.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("root", "path", "is_alone", "is_with_beneath"),
+    [
+        pytest.param(b"/a/b", b"/a/b", True, True, id="itself"),
+        pytest.param(b"/a/b", b"/a/b/c", False, True, id="beneath"),
+        pytest.param(b"/a/b", b"/a/bc", False, False, id="a-longer-name"),
+        pytest.param(b"/a/b", b"/a", False, False, id="above"),
+        pytest.param(b"/a/", b"/a/", True, True, id="a-listing"),
+        pytest.param(b"/a/", b"/a/b", False, True, id="beneath-a-listing"),
+        pytest.param(b"/a/", b"/a", False, False, id="without-the-slash"),
+        pytest.param(b"/", b"/a/b/c", False, True, id="everything"),
+    ],
+)
+def test_a_doubt_counts_for_what_it_names(root, path, is_alone, is_with_beneath):
+    for with_beneath, is_doubted in ((False, is_alone), (True, is_with_beneath)):
+        changes = Changes()
+        changes.doubt(Object(HERE, root), 7.0, with_beneath=with_beneath)
+        expected = 7.0 if is_doubted else -math.inf
+        assert changes.last_above(Object(HERE, path)) == expected
+        assert changes.last_above(Object(THERE, path)) == -math.inf
+
+
+def test_a_document_may_be_doubted_though_its_own_change_does_not_count_for_it():
+    changes = Changes()
+    document = Object(HERE, b"/a/zarr.json")
+    changes.note(document, 5.0)
+    changes.doubt(document, 4.0, with_beneath=False)
+    assert changes.last_above(document) == 4.0
+    assert changes.last_above(Object(HERE, b"/a/c/0")) == 5.0
+
+
+def test_past_the_limit_the_oldest_doubt_counts_for_its_whole_location():
+    changes = Changes(most=2)
+    for number in range(3):
+        changes.doubt(Object(HERE, b"/%d" % number), float(number), with_beneath=False)
+    assert changes.last_above(Object(HERE, b"/x")) == 0.0
+    assert changes.last_above(Object(HERE, b"/0")) == 0.0
+    assert changes.last_above(Object(HERE, b"/2")) == 2.0

@@ -2,8 +2,9 @@ from dataclasses import replace
 
 import pytest
 
+from chunkside.core.budget import Limits, Removal
 from chunkside.core.entry import Absent, Now
-from chunkside.core.index import Index, Limits, Removal
+from chunkside.core.index import Index
 from chunkside.core.key import Namespace, Object
 from tests.core.index_samples import (
     BODY,
@@ -56,7 +57,7 @@ def test_a_new_body_frees_the_old_one_and_never_adds_up():
     one, two = body(b"/a", nonce=1), body(b"/a", nonce=2, blocks=16)
     put(index, one)
     assert put(index, two) == [Removal("body", "replaced", one.body)]
-    assert index.body_bytes == 16 * 512 + 2200
+    assert index.body_bytes == 16 * 512
 
 
 # What things cost.
@@ -84,7 +85,7 @@ def test_a_body_is_charged_its_blocks_and_its_place():
     index = Index(PLENTY)
     put(index, body(b"/a"))
     assert (index.body_bytes, index.total_bytes) == (BODY, BODY)
-    assert index.memory_bytes() == {"body": 2200, "marker": 0}
+    assert index.memory_bytes() == {"body": 1204, "marker": 0}
 
 
 # The budget.
@@ -298,3 +299,82 @@ def test_namespaces_that_hold_nothing_leave_nothing_behind():
         mark(index, b"/b?c", space)
     assert set(index.keys()) == {key(b"/b?c", space) for space in spaces[:2]}
     index.check_invariants()
+
+
+# Memory.
+
+
+def test_a_body_s_entry_costs_its_key_and_its_fields():
+    index = Index(PLENTY)
+    put(index, body(b"/a", 'ETag: "1"', "X-Meta: abc"))
+    # 1200, twice the key, and for each line 300 and its bytes.
+    assert index.memory_bytes() == {"body": 1200 + 4 + 300 + 7 + 300 + 9, "marker": 0}
+    index.drop(key(b"/a"), "purged")
+    assert index.memory_in_use == 0
+
+
+def test_memory_is_kept_by_markers_first_down_to_a_quarter_then_by_bodies():
+    index = Index(Limits(10**9, memory_bytes=4 * 1204))
+    for number in range(9):
+        mark(index, b"/%d" % number)
+    assert put(index, body(b"/a")) == []
+    assert put(index, body(b"/b")) == []
+    # Three bodies leave a quarter, 1204 bytes, which six markers of 178 bytes fit.
+    assert put(index, body(b"/c")) == [Removal("marker", "index_memory")] * 3
+    assert put(index, body(b"/d")) == [Removal("body", "index_memory", body(b"/a").body)]
+    assert (index.marker_count, index.body_count) == (6, 3)
+
+
+def test_a_marker_takes_no_memory_from_bodies():
+    index = Index(Limits(10**9, memory_bytes=4 * 1204))
+    for target in (b"/a", b"/b", b"/c"):
+        put(index, body(target))
+    for number in range(6):
+        assert mark(index, b"/%d" % number) == []
+    assert mark(index, b"/6") == [Removal("marker", "index_memory")]
+    assert index.body_count == 3
+
+
+def test_an_entry_that_is_larger_than_the_memory_is_never_held():
+    index = Index(Limits(10**9, memory_bytes=1600))
+    a = body(b"/a")
+    assert put(index, a) == [Removal("body", "index_memory", a.body)]
+    assert mark(index, b"/" + b"x" * 1500) == []
+    assert index.total_bytes == 0
+
+
+def test_a_head_that_grows_as_it_is_freshened_is_made_room_for():
+    index = Index(Limits(10**9, memory_bytes=4 * 1204))
+    for target in (b"/a", b"/b", b"/c"):
+        put(index, body(target))
+    lease = index.lease(key(b"/c"), STAMPS, NOW)
+    longer = body(b"/c", "X-Meta: abc")
+    assert index.freshen(lease, STAMPS, longer, NOW) == [
+        Removal("body", "index_memory", body(b"/a").body)
+    ]
+    assert index.look_up(key(b"/c")) == longer
+
+
+# A flood.
+
+
+def test_markers_that_are_asked_for_again_outlive_a_flood_of_others():
+    index = Index(Limits(10**9, max_markers=100))
+    useful = [b"/useful/%d" % number for number in range(50)]
+    for target in useful:
+        mark(index, target)
+        index.touch(key(target))
+    for number in range(2000):
+        mark(index, b"/random/%d" % number)
+    assert index.marker_count == 100
+    assert set(useful) <= held_targets(index)
+
+
+def test_what_was_hot_once_does_not_lock_out_what_is_new():
+    index = Index(Limits(10**9, max_markers=100))
+    for number in range(100):
+        mark(index, b"/old/%d" % number)
+        index.touch(key(b"/old/%d" % number))
+    for number in range(20):
+        mark(index, b"/new/%d" % number)
+    assert {b"/new/%d" % number for number in range(20)} <= held_targets(index)

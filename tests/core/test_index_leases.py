@@ -2,8 +2,9 @@ from dataclasses import replace
 
 import pytest
 
+from chunkside.core.budget import Limits, Removal
 from chunkside.core.entry import Absent, Now, StampPair
-from chunkside.core.index import Index, Limits, Removal
+from chunkside.core.index import Index
 from tests.core.index_samples import (
     BODY,
     CLOSED,
@@ -142,7 +143,7 @@ def test_freshening_changes_the_head_and_nothing_else():
     put(index, a)
     fresh = replace(a, token=9)
     lease = index.lease(key(b"/a"), STAMPS, NOW)
-    assert index.freshen(lease, STAMPS, fresh, NOW)
+    assert index.freshen(lease, STAMPS, fresh, NOW) == []
     assert index.look_up(key(b"/a")) is fresh
     assert (index.body_count, index.body_bytes) == (1, BODY)
     assert lease.allows(STAMPS, NOW)
@@ -152,14 +153,14 @@ def test_nothing_is_freshened_but_the_very_body_under_its_lease():
     index = Index(PLENTY)
     a = body(b"/a")
     unknown = index.lease(key(b"/a"), STAMPS, NOW)
-    assert not index.freshen(unknown, STAMPS, a, NOW)
+    assert index.freshen(unknown, STAMPS, a, NOW) is None
     put(index, a)
     lease = index.lease(key(b"/a"), STAMPS, NOW)
-    assert not index.freshen(lease, STAMPS, body(b"/a", nonce=2), NOW)
-    assert not index.freshen(lease, LATER, a, NOW)
+    assert index.freshen(lease, STAMPS, body(b"/a", nonce=2), NOW) is None
+    assert index.freshen(lease, LATER, a, NOW) is None
     mark(index, b"/a")
     lease = index.lease(key(b"/a"), STAMPS, NOW)
-    assert not index.freshen(lease, STAMPS, a, NOW)
+    assert index.freshen(lease, STAMPS, a, NOW) is None
     assert isinstance(index.look_up(key(b"/a")), Absent)
 
 

@@ -20,8 +20,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from chunkside.core.budget import Limits, Reason, Removal
 from chunkside.core.entry import Absent, BodyRef, Entry, Now, Present, StampPair
-from chunkside.core.index import Index, Limits, Reason, Removal
+from chunkside.core.index import Index
 from chunkside.core.key import CacheKey, Object
 from tests.core.index_model import HERE, KEYS, THERE, IndexModel, Running, path_of
 from tests.core.samples import stored
@@ -32,6 +33,8 @@ LIMITS = [
     Limits(12_600, marker_reserve_bytes=400, max_markers=3),
     Limits(9_000, max_markers=1),
     Limits(700, marker_reserve_bytes=700),
+    Limits(10**9, memory_bytes=6_000),
+    Limits(14_000, marker_reserve_bytes=400, memory_bytes=4_000),
 ]
 ROOMY = Limits(10**9)
 # Two generations that can be told apart, and two ways of not being sure.
@@ -173,9 +176,10 @@ class IndexStates(RuleBasedStateMachine):
         fresh = replace(what, stored=replace(what.stored, requested_at=self.now))
         told = self.index.freshen(running.lease, self.current(key), fresh, self.now)
         is_held = held is not None and held.body == fresh.body
-        assert told == (is_held and self.allows(running))
-        if told:
+        assert (told is not None) == (is_held and self.allows(running))
+        if told is not None:
             self.model.bodies[key] = fresh
+            self.agree(told, self.model.make_room())
 
     @rule(key=keys, made=bodies_made)
     def adopt(self, key: CacheKey, made: tuple[str, int, int]) -> None:
@@ -190,9 +194,7 @@ class IndexStates(RuleBasedStateMachine):
     @rule(key=keys)
     def touch(self, key: CacheKey) -> None:
         self.index.touch(key)
-        for entries in (self.model.markers, self.model.bodies):
-            if key in entries:
-                entries.move_to_end(key)
+        self.model.touch(key)
 
     @rule(key=keys)
     def look(self, key: CacheKey) -> None:

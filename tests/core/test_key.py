@@ -8,6 +8,7 @@ from chunkside.core.key import (
     Namespace,
     Object,
     classify,
+    is_array_document,
     is_plain,
     key_target,
     leaves_its_root,
@@ -244,3 +245,21 @@ def test_each_name_of_the_table_is_metadata(pattern):
 def test_all_spellings_of_an_object_have_one_path(target, path, is_its_own):
     assert object_path(target) == path
     assert is_plain(target) is is_its_own
+
+
+@pytest.mark.parametrize(
+    ("target", "is_one"),
+    [
+        (b"/a/zarr.json", True),
+        (b"/a/%2Ezarray?x=1", True),
+        (b"/a/.zattrs", True),
+        (b"/attributes.json", True),
+        (b"/a/info", True),
+        (b"/a/item.json", False),
+        (b"/a/repo", False),
+        (b"/a/c/0", False),
+        (b"/a/zarr.json/", False),
+    ],
+)
+def test_which_documents_tell_an_arrays_shape(target, is_one):
+    assert is_array_document(target) is is_one

@@ -338,7 +338,7 @@ def test_the_body_of_a_fill_is_dated_when_it_was_asked_for():
         pytest.param(present(stored('ETag: ""')), stored('ETag: ""'), None, id="empty-tags"),
         pytest.param(present(stored('ETag: "a"')), stored("Last-Modified: x"), None, id="mixed"),
         pytest.param(
-            present(stored("Last-Modified: x")), stored("Last-Modified: x"), False, id="same-date"
+            present(stored("Last-Modified: x")), stored("Last-Modified: x"), None, id="same-date"
         ),
         pytest.param(
             present(stored("Last-Modified: x")), stored("Last-Modified: y"), True, id="other-date"

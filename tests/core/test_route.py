@@ -43,6 +43,24 @@ def made(*lines, method="GET", target=b"/a", has_body=False, route=ROUTE):
 def test_the_target_goes_on_byte_for_byte_beneath_the_prefix(raw, target):
     assert made(target=raw).target == target
     assert ROUTE.origin_path(raw) == target
+    back = ROUTE.data_port_target(target)
+    assert back is not None and ROUTE.origin_path(back) == target
+
+
+@pytest.mark.parametrize(
+    ("target", "data_port_target"),
+    [
+        (b"/data/a/data/b", b"/a/data/b"),
+        (b"/data/data/b?v=1", b"/data/b?v=1"),
+        (b"/data", None),
+        (b"/database/a", None),
+        (b"/d%61ta/a", None),
+        (b"/other/data/a", None),
+    ],
+)
+def test_the_data_port_has_no_target_for_what_is_not_beneath_the_prefix(target, data_port_target):
+    assert ROUTE.data_port_target(target) == data_port_target
+    assert replace(ROUTE, prefix=b"").data_port_target(target) == target
 
 
 @pytest.mark.parametrize(

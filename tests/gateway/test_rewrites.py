@@ -3,7 +3,7 @@
 import pytest
 
 from chunkside.core.entry import Absent, Present
-from tests.support.fake_upstream import Answer
+from tests.support.fake_upstream import LAST_MODIFIED, Answer
 
 DOCUMENT, CHUNK, HOLE = b"/a/zarr.json", b"/a/c/0/0", b"/a/c/0/1"
 METADATA_TTL = 6
@@ -16,6 +16,7 @@ async def array(house):
     house.origin.put(CHUNK, b"old", etag=b'"chunk"')
     for target in (DOCUMENT, CHUNK, HOLE):
         await house.get(target)
+        house.now.advance(0.001)
     await house.settled()
     house.now.advance(METADATA_TTL)
     return house
@@ -88,6 +89,7 @@ async def test_without_validators_the_bytes_tell(house, now, is_changed):
     house.origin.put(CHUNK, b"old", etag=b'"chunk"')
     for target in (DOCUMENT, CHUNK, HOLE):
         await house.get(target)
+        house.now.advance(0.001)
     await house.settled()
     house.now.advance(METADATA_TTL)
     house.origin.put(DOCUMENT, now, etag=None, last_modified=None)
@@ -133,3 +135,34 @@ async def test_the_document_itself_is_fresh_after_its_change(array):
     assert (await array.get(DOCUMENT)).result == "hit"
     assert array.origin.count() == before
     assert not isinstance(array.entry(DOCUMENT), Absent)
+
+
+async def test_a_document_that_nobody_knew_may_have_changed_unseen(array):
+    await array.purging.object(array.key(DOCUMENT).object)
+    array.origin.put(DOCUMENT, b'{"shape":2}', etag=b'"two"')
+    await read_document(array)
+    assert (await array.get(CHUNK)).result == "revalidated"
+
+
+async def test_a_document_that_can_not_be_kept_leaves_nothing_beneath_it_fresh(array):
+    await array.purging.object(array.key(DOCUMENT).object)
+    fields = ((b"Cache-Control", b"no-store"),)
+    array.origin.put(DOCUMENT, b'{"shape":2}', etag=b'"two"', fields=fields)
+    await read_document(array)
+    assert (await array.get(CHUNK)).result == "revalidated"
+
+
+async def test_other_bytes_of_the_same_second_are_a_change(house):
+    house.origin.put(DOCUMENT, b'{"shape":1}', etag=None)
+    house.origin.put(CHUNK, b"old", etag=b'"chunk"')
+    for target in (DOCUMENT, CHUNK):
+        await house.get(target)
+        house.now.advance(0.001)
+    await house.settled()
+    house.now.advance(METADATA_TTL)
+    house.origin.put(DOCUMENT, b'{"shape":2}', etag=None)
+    house.origin.script(
+        DOCUMENT, Answer(200, ((b"Last-Modified", LAST_MODIFIED),), b'{"shape":2}'), times=1
+    )
+    await read_document(house)
+    assert (await house.get(CHUNK)).result == "revalidated"

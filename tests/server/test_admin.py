@@ -7,7 +7,10 @@ from aiohttp.test_utils import TestClient
 
 from chunkside.server.admin import (
     INDEX,
+    MAX_ENTRIES,
     MAX_PURGE_BYTES,
+    BadCursor,
+    EntriesRequest,
     PurgeAll,
     PurgePrefix,
     PurgeRequest,
@@ -21,6 +24,7 @@ from chunkside.server.admin import (
 class FakeConsole:
     reason: str | None = None
     purges: list[PurgeRequest] = field(default_factory=list)
+    pages: list[EntriesRequest] = field(default_factory=list)
     fault: Exception | None = None
 
     def why_not_ready(self) -> str | None:
@@ -28,6 +32,15 @@ class FakeConsole:
 
     def stats(self) -> dict[str, object]:
         return {"hits": 3, "misses": 1, "hit_rate": 0.75}
+
+    def info(self) -> dict[str, object]:
+        return {"max_size": 10, "cache_dir": None}
+
+    async def entries(self, request: EntriesRequest) -> dict[str, object]:
+        if self.fault is not None:
+            raise self.fault
+        self.pages.append(request)
+        return {"entries": [], "next": None}
 
     async def purge(self, request: PurgeRequest) -> dict[str, object]:
         if self.fault is not None:
@@ -78,8 +91,10 @@ async def problem_of(response, status):
 async def test_the_index_names_every_endpoint(client):
     response = await client.get("/")
     assert await response.text() == INDEX
-    for path in ("/metrics", "/livez", "/healthz", "/readyz", "/stats", "/purge"):
-        assert path in INDEX
+    routes = client.app.router.resources()
+    paths = {resource.canonical for resource in routes} - {"/"}
+    assert {path for path in paths if path not in INDEX} == set()
+    assert paths >= {"/metrics", "/stats", "/info", "/entries", "/purge"}
 
 
 async def test_metrics_come_in_the_format_that_is_asked_for(client):
@@ -109,6 +124,58 @@ async def test_stats_are_json(client):
     assert await response.json() == {"hits": 3, "misses": 1, "hit_rate": 0.75}
 
 
+async def test_info_is_json(client):
+    response = await client.get("/info")
+    assert response.content_type == "application/json"
+    assert await response.json() == {"max_size": 10, "cache_dir": None}
+
+
+@pytest.mark.parametrize(
+    ("query", "page"),
+    [
+        ("", EntriesRequest(b"/", 100, None)),
+        ("?prefix=/a", EntriesRequest(b"/a")),
+        ("?prefix=%2Fa%2520b%2Bc", EntriesRequest(b"/a%20b+c")),
+        ("?prefix=http://localhost:8100/a/", EntriesRequest(b"/a/")),
+        ("?limit=1", EntriesRequest(limit=1)),
+        (f"?limit={MAX_ENTRIES}&after=x-y&prefix=/", EntriesRequest(b"/", MAX_ENTRIES, "x-y")),
+    ],
+)
+async def test_entries_are_asked_for_by_the_page(client, console, query, page):
+    response = await client.get(f"/entries{query}")
+    assert response.status == 200
+    assert await response.json() == {"entries": [], "next": None}
+    assert console.pages == [page]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "prefix=",
+        "prefix=a/b",
+        "prefix=ftp://host/",
+        "limit=0",
+        f"limit={MAX_ENTRIES + 1}",
+        "limit=-1",
+        "limit=1e2",
+        "limit=",
+        "limit=%D9%A1",
+        "prefx=/a",
+        "prefix=/a&prefix=/b",
+    ],
+)
+async def test_any_other_question_for_entries_is_told_what_to_ask(client, console, query):
+    members = await problem_of(await client.get(f"/entries?{query}"), 400)
+    assert "/entries?prefix=/a&limit=100" in members["detail"]
+    assert console.pages == []
+
+
+async def test_a_cursor_of_another_run_is_told_to_begin_again(client, console):
+    console.fault = BadCursor("0-0")
+    members = await problem_of(await client.get("/entries?after=0-0"), 400)
+    assert members["type"] == "urn:chunkside:problem:bad-cursor"
+
+
 @pytest.mark.parametrize(
     ("body", "purge"),
     [
@@ -117,6 +184,10 @@ async def test_stats_are_json(client):
         ('{"target": "/\u00e9"}', PurgeTarget("/\u00e9".encode())),
         ('{"prefix": "/"}', PurgePrefix(b"/")),
         ('{"all": true}', PurgeAll()),
+        ('{"target": "/a", "soft": true}', PurgeTarget(b"/a", is_soft=True)),
+        ('{"soft": true, "prefix": "/a"}', PurgePrefix(b"/a", is_soft=True)),
+        ('{"all": true, "soft": true}', PurgeAll(is_soft=True)),
+        ('{"all": true, "soft": false}', PurgeAll()),
     ],
 )
 async def test_a_purge_is_handed_on_and_reported(client, console, body, purge):
@@ -148,6 +219,13 @@ async def test_a_purge_is_handed_on_and_reported(client, console, body, purge):
         b'{"prefix": "ftp://host/"}',
         b'{"target": "/\\ud800"}',
         b'{"paths": "/a"}',
+        b'{"soft": true}',
+        b'{"all": true, "soft": 1}',
+        b'{"all": true, "soft": null}',
+        b'{"all": true, "soft": "true"}',
+        b'{"all": true, "soft": true, "soft": true}',
+        b'{"all": true, "hard": true}',
+        b'{"target": "/a", "prefix": "/b", "soft": true}',
     ],
 )
 async def test_a_purge_of_anything_else_is_told_what_to_send(client, console, body):
@@ -237,6 +315,8 @@ FOREIGN = [
         ("GET", "/"),
         ("GET", "/metrics"),
         ("GET", "/stats"),
+        ("GET", "/info"),
+        ("GET", "/entries"),
         ("POST", "/purge"),
         ("OPTIONS", "/purge"),
     ],
@@ -273,6 +353,8 @@ async def test_a_link_on_another_page_leads_to_the_index_only(client, path, stat
         ("GET", "/readyz", 200),
         ("GET", "/", 403),
         ("GET", "/stats", 403),
+        ("GET", "/info", 403),
+        ("GET", "/entries", 403),
         ("GET", "/nowhere", 403),
         ("POST", "/metrics", 403),
         ("POST", "/purge", 403),

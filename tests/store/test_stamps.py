@@ -142,6 +142,43 @@ def test_a_stamp_that_can_not_be_written_makes_all_others_unlike_any_before(
     assert table.read(OTHER).closed_until() <= clock.boot
 
 
+def test_a_table_that_left_comes_back_with_a_new_one_that_vouches_for_nothing_from_before(
+    open_table, full_disk, clock
+):
+    table = open_table()
+    old_id = table.id
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    full_disk()
+    with pytest.raises(StoreFault):
+        table.close(ONE, 60.0)
+    running = table.close(ONE, 60.0)
+    assert not table.repair()
+    assert table.left_directory
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limits[1], limits[1]))
+    assert table.repair()
+    assert not table.left_directory
+    assert open_table().id == table.id != old_id
+    assert table.read(ONE).closed_until() == 161
+    table.renew(ONE, ends=running)
+    assert open_table().read(ONE) == table.read(ONE)
+
+
+@pytest.mark.parametrize("is_replaced", [True, False], ids=["by-another", "by-none"])
+def test_a_table_that_was_exchanged_is_followed(open_table, tmp_path, is_replaced):
+    table = open_table()
+    before, old_id = table.read(ONE), table.id
+    (tmp_path / "stamps").unlink()
+    assert table.is_displaced()
+    other = open_table() if is_replaced else None
+    assert table.repair()
+    assert not table.is_displaced()
+    other = other or open_table()
+    assert table.id == other.id != old_id
+    assert table.read(ONE) != before
+    other.renew(ONE, ends=None)
+    assert table.read(ONE) == other.read(ONE)
+
+
 def test_a_directory_without_room_for_a_table_is_told(open_table, full_disk, tmp_path):
     full_disk()
     with pytest.raises(StoreFault):

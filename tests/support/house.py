@@ -12,11 +12,12 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from chunkside.core.budget import Limits
 from chunkside.core.decision import Refuse
-from chunkside.core.entry import BodyRef, Entry, Now, StampPair, Stored
+from chunkside.core.entry import Absent, BodyRef, Entry, Now, StampPair, Stored
 from chunkside.core.fields import Fields
 from chunkside.core.freshness import Policy
-from chunkside.core.index import Index, Limits
+from chunkside.core.index import Index
 from chunkside.core.key import CacheKey
 from chunkside.core.request import Request
 from chunkside.core.route import Route
@@ -226,6 +227,14 @@ class House:
 
     async def get(self, target: bytes, *fields: tuple[bytes, bytes]) -> Got:
         return await self.send("GET", target, *fields)
+
+    def remember(self, targets: Iterable[bytes]) -> None:
+        """Puts markers into the index as they are, without asking anybody."""
+        for target in targets:
+            lease = self.edges.lease(self.key(target))
+            absent = Absent(404, self.now.now(), 300.0, lease.stamps.token, allows_any_origin=False)
+            assert self.edges.remember_absence(lease, absent)
+            self.edges.index.end(lease)
 
     async def put(self, target: bytes, body: bytes) -> Got:
         return await self.send("PUT", target, content=body)

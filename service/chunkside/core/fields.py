@@ -5,7 +5,7 @@ Knows RFC 9110 §5 and §7.6.1. Must not know what any field means to a cache.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, KeysView
 
 HOP_BY_HOP = frozenset(
     {
@@ -36,6 +36,11 @@ class Fields:
 
     def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
         return iter(self.lines)
+
+    @property
+    def names(self) -> KeysView[bytes]:
+        """Names of all lines, in lower case."""
+        return self._by_name.keys()
 
     def __contains__(self, name: bytes) -> bool:
         return name in self._by_name

@@ -1,4 +1,4 @@
-"""One mapping, key → Present or Absent, in order of use, under one budget.
+"""One mapping, key → Present or Absent, in order of use, within its budgets.
 
 A key has one place or none, so it can't be both. Whatever dies leaves through a return value, and
 whoever called unlinks it: the index knows sizes and order, and no files. Nothing is stored but
@@ -8,40 +8,13 @@ under a lease, which any drop, absence or other generation of its key revokes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Final, Literal
+from dataclasses import replace
 
-from chunkside.core.entry import Absent, BodyRef, Entry, Now, Present, StampPair
+from chunkside.core.budget import Limits, Reason, Removal, cost_of_entry, cost_of_marker
+from chunkside.core.entry import Absent, Entry, Now, Present, StampPair
 from chunkside.core.key import CacheKey, Namespace, Object, is_plain
 from chunkside.core.ranges import strong_validator
-from chunkside.core.slots import BODIES, MARKERS, Slots
-
-Reason = Literal["budget", "marker_cap", "expired", "invalidated", "purged", "replaced", "corrupt"]
-
-# Resident bytes of a marker beside its key's own: measured at a million keys of 45 bytes
-# (docs/decisions.md), rounded up.
-MARKER_FIXED_BYTES: Final = 176
-BODY_FIXED_BYTES: Final = 2200
-# What a key costs on top if it is not its object's plain path.
-_SPELLING_BYTES: Final = 400
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Bytes, but for `max_markers`. Bodies never use `marker_reserve_bytes`."""
-
-    budget_bytes: int
-    marker_reserve_bytes: int = 0
-    max_markers: int = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Removal:
-    """An entry that died. `body` is the file to unlink, None for a marker."""
-
-    kind: Literal["body", "marker"]
-    reason: Reason
-    body: BodyRef | None = None
+from chunkside.core.slots import BODIES, Slots
 
 
 class Lease:
@@ -77,6 +50,7 @@ class Index:
         self.body_count = 0
         self.marker_bytes = 0
         self.body_bytes = 0
+        self.body_memory_bytes = 0
         self._slots = Slots()
         self._spaces: dict[Namespace, _Space] = {}
         self._numbered: list[_Space | None] = []
@@ -106,13 +80,39 @@ class Index:
             for target in list(space.entries):
                 yield CacheKey(space.namespace, target)
 
+    def keys_of(self, target: Object) -> set[CacheKey]:
+        """Every key, held or not, under which a look-up may find something of an object."""
+        keys = set(self._spellings.get(target, ()))
+        # A path that holds a decoded `?` or `%` is no target of this object, but maybe of another.
+        if is_plain(target.path):
+            keys |= {
+                CacheKey(space.namespace, target.path)
+                for space in self._spaces.values()
+                if space.namespace.location == target.location
+            }
+        return keys
+
+    @property
+    def place_count(self) -> int:
+        """Entries lie at places of smaller numbers, and stay there while they live."""
+        return len(self._slots.what)
+
+    def key_at(self, place: int) -> CacheKey | None:
+        """The key whose entry lies at a place; None where the place is empty."""
+        return None if self._slots.what[place] is None else self._key_of(place)
+
     @property
     def total_bytes(self) -> int:
         return self.marker_bytes + self.body_bytes
 
     def memory_bytes(self) -> dict[str, int]:
         """Resident bytes by kind of entry, as charged."""
-        return {"body": self.body_count * BODY_FIXED_BYTES, "marker": self.marker_bytes}
+        return {"body": self.body_memory_bytes, "marker": self.marker_bytes}
+
+    @property
+    def memory_in_use(self) -> int:
+        """Resident bytes of all entries, as charged."""
+        return self.marker_bytes + self.body_memory_bytes
 
     # Leases.
 
@@ -161,24 +161,32 @@ class Index:
         if not (isinstance(old, Present) and _is_same_generation(old, present)):
             self._revoke(key, but=lease)
         removed = self._take_out(key, "replaced")
-        charge = _body_charge(present.body)
-        if charge > self._room_for_bodies:
+        limits, cost = self.limits, cost_of_entry(present)
+        if present.body.charge > limits.room_for_bodies:
             return [*removed, Removal("body", "budget", present.body)]
+        if cost > limits.memory_for_bodies:
+            return [*removed, Removal("body", "index_memory", present.body)]
         self._place(key, present)
         self.body_count += 1
-        self.body_bytes += charge
+        self.body_bytes += present.body.charge
+        self.body_memory_bytes += cost
         return removed + self._make_room()
 
-    def freshen(self, lease: Lease, current: StampPair, present: Present, now: Now) -> bool:
-        """Replaces a body's head, bytes unchanged. False where the lease forbids it."""
+    def freshen(
+        self, lease: Lease, current: StampPair, present: Present, now: Now
+    ) -> list[Removal] | None:
+        """Replaces a body's head, bytes unchanged; gives what a longer head cost, None where the
+        lease forbids it.
+        """
         slot = self._find(lease.key)
         if slot is None or not lease.allows(current, now):
-            return False
+            return None
         held = self._slots.what[slot]
         if not isinstance(held, Present) or held.body != present.body:
-            return False
+            return None
         self._slots.what[slot] = present
-        return True
+        self.body_memory_bytes += cost_of_entry(present) - cost_of_entry(held)
+        return self._make_room()
 
     def remember(
         self, lease: Lease, current: StampPair, absent: Absent, now: Now
@@ -192,41 +200,52 @@ class Index:
         key = lease.key
         self._revoke(key, but=lease)
         removed = self._take_out(key, "replaced")
-        charge = _marker_charge(key)
-        limits = self.limits
-        if limits.max_markers < 1 or self.body_bytes + charge > limits.budget_bytes:
+        limits, cost = self.limits, cost_of_marker(key)
+        room = min(
+            limits.budget_bytes - self.body_bytes, limits.memory_bytes - self.body_memory_bytes
+        )
+        if limits.max_markers < 1 or cost > room:
             return removed
         while self.marker_count >= limits.max_markers:
-            removed += self._evict(MARKERS, "marker_cap")
-        while self.total_bytes + charge > limits.budget_bytes:
-            removed += self._evict(MARKERS, "budget")
+            removed += self._evict_marker("marker_cap")
+        while self.total_bytes + cost > limits.budget_bytes:
+            removed += self._evict_marker("budget")
+        while self.memory_in_use + cost > limits.memory_bytes:
+            removed += self._evict_marker("index_memory")
         self._slots.pack(self._place(key, key.target), absent)
         self.marker_count += 1
-        self.marker_bytes += charge
+        self.marker_bytes += cost
         return removed
 
-    @property
-    def _room_for_bodies(self) -> int:
-        return self.limits.budget_bytes - self.limits.marker_reserve_bytes
-
     def _make_room(self) -> list[Removal]:
-        """Evicts until the budget holds: markers down to their reserve, then bodies. The newest
+        """Evicts until the budgets hold: markers down to their reserve, then bodies. The newest
         stays, since it fits alone.
         """
-        limits = self.limits
-        removed: list[Removal] = []
+        limits, removed = self.limits, list[Removal]()
         while (
             self.total_bytes > limits.budget_bytes
             and self.marker_bytes > limits.marker_reserve_bytes
         ):
-            removed += self._evict(MARKERS, "budget")
-        while self.body_bytes > self._room_for_bodies or self.total_bytes > limits.budget_bytes:
-            removed += self._evict(BODIES, "budget")
+            removed += self._evict_marker("budget")
+        while (
+            self.memory_in_use > limits.memory_bytes
+            and self.marker_bytes > limits.memory_reserve_bytes
+        ):
+            removed += self._evict_marker("index_memory")
+        while self.body_bytes > limits.room_for_bodies or self.total_bytes > limits.budget_bytes:
+            removed += self._evict(self._slots.oldest(BODIES), "budget")
+        while (
+            self.body_memory_bytes > limits.memory_for_bodies
+            or self.memory_in_use > limits.memory_bytes
+        ):
+            removed += self._evict(self._slots.oldest(BODIES), "index_memory")
         return removed
 
-    def _evict(self, which: int, reason: Reason) -> list[Removal]:
-        slot = self._slots.oldest(which)
-        assert slot is not None, "nothing is left to evict, and the budget is exceeded"
+    def _evict_marker(self, reason: Reason) -> list[Removal]:
+        return self._evict(self._slots.marker_to_evict(), reason)
+
+    def _evict(self, slot: int | None, reason: Reason) -> list[Removal]:
+        assert slot is not None, "nothing is left to evict, and a budget is exceeded"
         return self._take_out(self._key_of(slot), reason)
 
     # Dropping.
@@ -240,13 +259,13 @@ class Index:
         """Drops `entry` where it is still what is held."""
         return self.drop(key, reason) if self.look_up(key) == entry else []
 
-    def refute(self, key: CacheKey) -> list[Removal]:
+    def refute(self, key: CacheKey, by: Lease | None = None) -> list[Removal]:
         """The key was seen to exist: drops its marker, and no absence that is on its way makes one.
 
-        Fills go on: a body that arrives is no contradiction.
+        Fills go on: a body that arrives is no contradiction. `by`: the lease of the fill that saw.
         """
         for lease in self._leases.get(key, ()):
-            lease.is_refuted = True
+            lease.is_refuted = lease.is_refuted or lease is not by
         is_marker = isinstance(self.look_up(key), Absent)
         return self._take_out(key, "replaced") if is_marker else []
 
@@ -261,16 +280,8 @@ class Index:
 
     def drop_object(self, target: Object, reason: Reason) -> list[Removal]:
         """Forgets every spelling, query and partition of an object."""
-        keys = set(self._spellings.get(target, ()))
-        # A path that holds a decoded `?` or `%` is no target of this object, but maybe of another.
-        if is_plain(target.path):
-            keys |= {
-                CacheKey(space.namespace, target.path)
-                for space in self._spaces.values()
-                if space.namespace.location == target.location
-            }
-        keys |= {key for key in self._leases if key.object == target}
-        return [removal for key in keys for removal in self.drop(key, reason)]
+        keys = self.keys_of(target) | {key for key in self._leases if key.object == target}
+        return self.drop_all(keys, reason)
 
     def drop_location(self, location: str, reason: Reason) -> list[Removal]:
         """Forgets everything of one origin."""
@@ -299,10 +310,11 @@ class Index:
         self._forget_spelling(key)
         if isinstance(what, Present):
             self.body_count -= 1
-            self.body_bytes -= _body_charge(what.body)
+            self.body_bytes -= what.body.charge
+            self.body_memory_bytes -= cost_of_entry(what)
             return [Removal("body", reason, what.body)]
         self.marker_count -= 1
-        self.marker_bytes -= _marker_charge(key)
+        self.marker_bytes -= cost_of_marker(key)
         return [Removal("marker", reason)]
 
     # Places.
@@ -349,16 +361,20 @@ class Index:
 
     def check_invariants(self) -> None:
         """Raises AssertionError where the books don't agree. For tests; O(n)."""
-        markers = [self._key_of(slot) for slot in self._slots.in_order(MARKERS)]
-        bodies = [self._slots.what[slot] for slot in self._slots.in_order(BODIES)]
-        listed = {*markers, *(body.stored.key for body in bodies if isinstance(body, Present))}
+        markers = [self._key_of(slot) for slot in self._slots.markers()]
+        bodies = [
+            what
+            for slot in self._slots.in_order(BODIES)
+            if isinstance(what := self._slots.what[slot], Present)
+        ]
+        listed = {*markers, *(body.stored.key for body in bodies)}
         assert len(listed) == len(markers) + len(bodies), "a key has two places"
         assert listed == set(self.keys()), "what is listed is not what is held"
         assert (self.marker_count, self.body_count) == (len(markers), len(bodies))
-        assert self.marker_bytes == sum(map(_marker_charge, markers))
-        assert self.body_bytes == sum(
-            _body_charge(body.body) for body in bodies if isinstance(body, Present)
-        )
+        assert self.marker_bytes == sum(map(cost_of_marker, markers))
+        assert self.body_bytes == sum(body.body.charge for body in bodies)
+        assert self.body_memory_bytes == sum(map(cost_of_entry, bodies))
+        assert self.memory_in_use <= self.limits.memory_bytes, "over the memory"
         assert self.total_bytes <= max(self.limits.budget_bytes, 0), "over the budget"
         assert self.marker_count <= self.limits.max_markers
         spelled = {key for keys in self._spellings.values() for key in keys}
@@ -366,15 +382,6 @@ class Index:
         assert all(space.entries for space in self._spaces.values()), "an empty namespace is kept"
         numbers = len(self._spaces) + len(self._free_numbers)
         assert len(self._numbered) == numbers, "a namespace's number is lost"
-
-
-def _body_charge(body: BodyRef) -> int:
-    return body.charge + BODY_FIXED_BYTES
-
-
-def _marker_charge(key: CacheKey) -> int:
-    charge = MARKER_FIXED_BYTES + len(key.target)
-    return charge if is_plain(key.target) else charge + _SPELLING_BYTES + len(key.target)
 
 
 def _is_same_generation(one: Present, other: Present) -> bool:

@@ -150,6 +150,12 @@ def leaves_its_root(target: bytes) -> bool:
     return False
 
 
+def is_array_document(target: bytes) -> bool:
+    """Whether a target is named as what tells the shape of an array or of a group of them."""
+    name = object_path(target).rpartition(b"/")[2].decode("latin-1")
+    return name in _PLAIN_METADATA and name != "repo"
+
+
 def classify(target: bytes, extra_metadata_names: tuple[str, ...] = ()) -> KeyClass:
     path = object_path(target)
     if path.endswith(b"/"):

@@ -58,6 +58,7 @@ _STRIPPED_FROM_FILLS = frozenset(
         b"accept-encoding",
     }
 )
+_RENAMES = frozenset({b"x-ms-rename-source", b"x-amz-rename-source"})
 _CUSTOMER_KEYS = (
     b"x-amz-server-side-encryption-customer-key",
     b"x-goog-encryption-key",
@@ -83,7 +84,8 @@ def decide(request: Request, entry: Entry | None, now: Now, policy: Policy) -> D
         return refusal
     if not request.is_safe:
         path = request.target.partition(b"?")[0]
-        return Write(is_broad=request.method not in _NARROW_WRITES or path.endswith(b"/"))
+        is_narrow = request.method in _NARROW_WRITES and _RENAMES.isdisjoint(request.fields.names)
+        return Write(is_broad=not is_narrow or path.endswith(b"/"))
     if request.method not in ("GET", "HEAD"):
         return Relay(Forward.METHOD)
     form = range_form(request.fields)
@@ -199,7 +201,7 @@ def conclude(
             return StoreBody(_stored(request, head, sent_at))
         case 304 if stale is not None:
             return _freshen(request, stale.stored, head, sent_at, policy)
-        case 204 | 205 | 206 | 304:
+        case status if status in (204, 205, 206, 304) or not 200 <= status < 600:
             return Nonsense(f"The origin answered {head.status} to a plain GET of a whole object.")
         case status if 200 < status < 300:
             return PassOn(NotStored.STATUS)
@@ -300,9 +302,9 @@ def is_changed(held: Entry | None, now: Stored | None) -> bool | None:
     before = held.stored
     if before.etag is not None and now.etag is not None:
         return before.etag.removeprefix(b"W/") != now.etag.removeprefix(b"W/")
-    if before.last_modified is not None and now.last_modified is not None:
-        return before.last_modified != now.last_modified
-    return None
+    # Equal dates prove nothing: two versions of one second have the same.
+    dates = before.last_modified, now.last_modified
+    return True if None not in dates and dates[0] != dates[1] else None
 
 
 def proves_existence(status: int) -> bool:

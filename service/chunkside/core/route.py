@@ -69,6 +69,12 @@ class Route:
         """The target as sent to the origin, of one as sent to the data port."""
         return self.prefix + origin_target(data_port_target)
 
+    def data_port_target(self, origin_target: bytes) -> bytes | None:
+        """The other way; None for what the data port has no target for."""
+        target = origin_target.removeprefix(self.prefix)
+        is_below = len(target) + len(self.prefix) == len(origin_target)
+        return target if is_below and target.startswith(b"/") else None
+
 
 def _bad_target(detail: str) -> Refuse:
     return Refuse(400, "bad-target", "The request target can't be used", detail)

@@ -1,5 +1,11 @@
 """Where entries lie and in what order they were used: parallel arrays, linked by number.
 
+Markers are on two lists, so that a flood of keys that are asked for once can't wash out those that
+are asked for again: a new marker is cold, its first use makes it hot, and cold ones go first. Only
+while hot ones are more than four fifths of all does the oldest of them go, so that what was hot an
+hour ago can't lock out what is new. (Fairness by prefix was considered: it would need a count for
+each prefix, which is what a flood of prefixes fills.)
+
 An absence costs its share of these arrays, one int, one place in a dict and its key. An object for
 each would cost twice the memory, and an OrderedDict of them three times.
 """
@@ -11,33 +17,47 @@ from typing import Final
 
 from chunkside.core.entry import Absent, Now, Present
 
-MARKERS: Final = 0
+COLD: Final = 0
 BODIES: Final = 1
-_HEADS: Final = 2
+HOT: Final = 2
+_HEADS: Final = 3
 
 _IS_GONE: Final = 1
 _ANY_ORIGIN: Final = 2
+_IS_HOT: Final = 4
 _FLAG_BITS: Final = 8
 
 
 class Slots:
-    """Numbered places, each on one of two lists, least recently used first.
+    """Numbered places, each on one of three lists, least recently used first.
 
     A place holds a Present, or an absence packed into the arrays beside its target.
     """
 
-    __slots__ = ("_boot", "_free", "_life", "_next", "_prev", "_tag", "_token", "_wall", "what")
+    __slots__ = (
+        "_boot",
+        "_count",
+        "_free",
+        "_life",
+        "_next",
+        "_prev",
+        "_tag",
+        "_token",
+        "_wall",
+        "what",
+    )
 
     def __init__(self) -> None:
-        # The first two places are the heads of the two circular lists.
+        # The first places are the heads of the circular lists.
         self.what: list[Present | bytes | None] = [None] * _HEADS
-        self._next = array("I", (MARKERS, BODIES))
-        self._prev = array("I", (MARKERS, BODIES))
-        self._tag = array("I", (0, 0))
-        self._boot = array("d", (0.0, 0.0))
-        self._wall = array("I", (0, 0))
-        self._life = array("f", (0.0, 0.0))
-        self._token = array("Q", (0, 0))
+        self._next = array("I", range(_HEADS))
+        self._prev = array("I", range(_HEADS))
+        self._tag = array("I", [0] * _HEADS)
+        self._boot = array("d", [0.0] * _HEADS)
+        self._wall = array("I", [0] * _HEADS)
+        self._life = array("f", [0.0] * _HEADS)
+        self._token = array("Q", [0] * _HEADS)
+        self._count = [0] * _HEADS
         self._free: list[int] = []
 
     def add(self, what: Present | bytes, space: int) -> int:
@@ -59,7 +79,7 @@ class Slots:
             ):
                 column.append(0)
         self._tag[slot] = space << _FLAG_BITS
-        self._append(slot, BODIES if isinstance(what, Present) else MARKERS)
+        self._append(slot, self._list_of(slot))
         return slot
 
     def free(self, slot: int) -> None:
@@ -68,11 +88,28 @@ class Slots:
         self._free.append(slot)
 
     def touch(self, slot: int) -> None:
+        """Puts a place at the used end of its list; a marker becomes hot."""
         self._unlink(slot)
-        self._append(slot, BODIES if isinstance(self.what[slot], Present) else MARKERS)
+        if not isinstance(self.what[slot], Present):
+            self._tag[slot] |= _IS_HOT
+        self._append(slot, self._list_of(slot))
+
+    def _list_of(self, slot: int) -> int:
+        if isinstance(self.what[slot], Present):
+            return BODIES
+        return HOT if self._tag[slot] & _IS_HOT else COLD
+
+    def marker_to_evict(self) -> int | None:
+        """The place of the marker that goes first."""
+        hot, cold = self._count[HOT], self._count[COLD]
+        return self.oldest(HOT if hot > 4 * cold else COLD)
+
+    def markers(self) -> list[int]:
+        """All places of markers: cold ones, then hot ones, least recently used first."""
+        return self.in_order(COLD) + self.in_order(HOT)
 
     def oldest(self, which: int) -> int | None:
-        """The least recently used place of MARKERS or BODIES."""
+        """The least recently used place of a list."""
         slot = self._next[which]
         return slot if slot != which else None
 
@@ -92,7 +129,7 @@ class Slots:
         flags = (_IS_GONE if absent.status == 410 else 0) | (
             _ANY_ORIGIN if absent.allows_any_origin else 0
         )
-        self._tag[slot] = self.space(slot) << _FLAG_BITS | flags
+        self._tag[slot] = self.space(slot) << _FLAG_BITS | self._tag[slot] & _IS_HOT | flags
         self._boot[slot] = absent.requested_at.boot
         # Whole seconds, rounded up: a marker's age by the wall clock may read up to a second less.
         self._wall[slot] = min(max(int(absent.requested_at.wall) + 1, 0), 2**32 - 1)
@@ -113,7 +150,9 @@ class Slots:
         last = self._prev[head]
         self._prev[slot], self._next[slot] = last, head
         self._next[last] = self._prev[head] = slot
+        self._count[head] += 1
 
     def _unlink(self, slot: int) -> None:
         before, after = self._prev[slot], self._next[slot]
         self._next[before], self._prev[after] = after, before
+        self._count[self._list_of(slot)] -= 1

@@ -31,7 +31,7 @@ def why_not_body(head: ResponseHead, key_class: KeyClass, policy: Policy) -> Not
         return NotStored.NO_STORE
     if b"private" in directives:
         return NotStored.PRIVATE
-    if b"set-cookie" in fields:
+    if b"set-cookie" in fields or b"set-cookie2" in fields:
         return NotStored.SET_COOKIE
     if _varies_beyond_fills(fields):
         return NotStored.VARY

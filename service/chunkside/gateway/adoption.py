@@ -4,8 +4,8 @@ process.
 
 from __future__ import annotations
 
+from chunkside.core.budget import Removal
 from chunkside.core.entry import Present
-from chunkside.core.index import Removal
 from chunkside.core.key import CacheKey
 from chunkside.gateway.edges import Edges
 from chunkside.gateway.ports import Found

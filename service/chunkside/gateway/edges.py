@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from chunkside.core.budget import Reason, Removal
 from chunkside.core.changes import Changes
 from chunkside.core.entry import Absent, Entry, Now, Present
 from chunkside.core.freshness import Policy
-from chunkside.core.index import Index, Lease, Reason, Removal
+from chunkside.core.index import Index, Lease
 from chunkside.core.key import CacheKey, Object
 from chunkside.gateway.errors import StoreFault
 from chunkside.gateway.ports import BodyStore, Clock, Observer, StampTable, Upstream
@@ -91,7 +92,11 @@ class Edges:
 
     def freshen(self, lease: Lease, present: Present) -> bool:
         current = self.stamps.read(lease.key.object)
-        return self.index.freshen(lease, current, present, self.now())
+        removals = self.index.freshen(lease, current, present, self.now())
+        if removals is None:
+            return False
+        self.discard(removals)
+        return True
 
     def may_store(self, lease: Lease) -> bool:
         return lease.allows(self.stamps.read(lease.key.object), self.now())

@@ -99,7 +99,8 @@ class Fill:
             return False
         outcome = self._given()
         if outcome is None:
-            return True
+            # An absence may be what is coming, and would be older than the proof against it.
+            return not self.lease.is_refuted
         if not isinstance(outcome, Filled) or outcome.body.is_torn or not outcome.body.is_kept:
             return False
         return remaining(outcome.stored, edges.now(), edges.policy) > 0
@@ -158,7 +159,7 @@ class Fill:
     async def _judge(self, response: OriginResponse, sent_at: Now) -> str:
         edges = self._edges
         if proves_existence(response.head.status):
-            edges.discard(edges.index.refute(self.request.key))
+            edges.discard(edges.index.refute(self.request.key, by=self.lease))
         conclusion = conclude(self.request, self._stale, response.head, sent_at, edges.policy)
         match conclusion:
             case StoreBody() if self._is_for_absence and not self.waiters:

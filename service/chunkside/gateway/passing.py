@@ -77,24 +77,63 @@ class Passing:
         """Forwards a write. What is held of its object falls before and after, whatever comes of
         it.
 
-        While it runs nothing of the object is stored, nor for a while after one whose fate is
-        unknown: no answer, or one that says that the origin itself doesn't know.
+        It runs until its answer has ended: some origins send the head, and do the work behind it.
         """
-        edges, target = self._edges, request.key.object
-        seconds = edges.write_seconds + UNKNOWN_FATE_SECONDS
-        name = edges.begin_write(target, seconds, whole_location=is_broad)
-        edges.observer.invalidated(request.method)
-        is_known = False
+        running = _RunningWrite(self._edges, request, is_broad=is_broad)
         try:
-            response = await edges.upstream.send(_asked(request, content))
-            is_known = response.head.status < 500
-        finally:
-            closed_for = 0.0 if is_known else UNKNOWN_FATE_SECONDS
-            edges.end_write(target, name, closed_for, whole_location=is_broad)
-            if request.key_class == "metadata":
-                edges.note_change(request.key)
-        status = CacheStatus(forward=Forward.METHOD)
-        return self.pass_on(request, response, "bypass", status)
+            response = await self._edges.upstream.send(_asked(request, content))
+        except BaseException:
+            running.end(is_known=False)
+            raise
+        is_known = response.head.status < 500 and response.head.status != 202
+        reply = self.pass_on(request, response, "bypass", CacheStatus(forward=Forward.METHOD))
+        if isinstance(reply.body, bytes):
+            running.end(is_known=is_known)
+            return reply
+
+        def release() -> None:
+            running.end(is_known=False)
+            response.close()
+
+        reply.body = running.until_ended(reply.body, is_known=is_known)
+        reply.release = release
+        return reply
+
+
+class _RunningWrite:
+    """Nothing of its object is stored while it runs, nor for a while after one whose fate is
+    unknown: no answer, half an answer, or one that says that the origin itself doesn't know.
+    """
+
+    def __init__(self, edges: Edges, request: Request, *, is_broad: bool) -> None:
+        self._edges = edges
+        self._request = request
+        self._is_broad = is_broad
+        self._has_ended = False
+        seconds = edges.write_seconds + UNKNOWN_FATE_SECONDS
+        self._name = edges.begin_write(request.key.object, seconds, whole_location=is_broad)
+        edges.observer.invalidated(request.method)
+
+    async def until_ended(
+        self, body: AsyncIterator[Buffer], *, is_known: bool
+    ) -> AsyncIterator[Buffer]:
+        async for piece in body:
+            yield piece
+        self.end(is_known=is_known)
+
+    def end(self, *, is_known: bool) -> None:
+        """Once; what is told later doesn't count."""
+        if self._has_ended:
+            return
+        self._has_ended = True
+        edges, request = self._edges, self._request
+        target, closed_for = request.key.object, 0.0 if is_known else UNKNOWN_FATE_SECONDS
+        edges.end_write(target, self._name, closed_for, whole_location=self._is_broad)
+        if request.method == "DELETE":
+            # It may have been a collection's.
+            edges.changes.doubt(target, edges.now().boot, with_beneath=True)
+        if request.key_class == "metadata":
+            edges.note_change(request.key)
 
 
 def _asked(request: Request, content: Content | None) -> OriginRequest:
@@ -105,7 +144,7 @@ def _is_nonsense(request: Request, status: int) -> bool:
     """Statuses that readers take for absence, or for a whole body, where nothing was asked for
     them.
     """
-    if status in (204, 205):
+    if status in (204, 205) or not 200 <= status < 600:
         return True
     if status == 304:
         return not any(name in request.fields for name in _CONDITIONS)

@@ -1,13 +1,17 @@
-"""Purges: what an administrator asks to be forgotten falls as if it had been written."""
+"""Purges: what an administrator asks to be forgotten falls as if it had been written; what he
+doubts is asked for again.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from chunkside.core.entry import Absent, Present
 from chunkside.core.key import CacheKey, Object
+from chunkside.core.subtree import is_beneath, walk
 from chunkside.gateway.edges import Edges
 
 _BATCH: Final = 256
@@ -22,7 +26,19 @@ class Purged:
     markers: int
 
 
+@dataclass(frozen=True, slots=True)
+class Softened:
+    """Of what was held here `bodies` must be validated, and `markers` fell."""
+
+    bodies: int
+    markers: int
+
+
 class Purging:
+    """A hard purge stamps, and so reaches every process on the directory, and those to come. A soft
+    one is noted in this process only, for what it holds, awaits, or has not read from disk yet.
+    """
+
     def __init__(self, edges: Edges) -> None:
         self._edges = edges
 
@@ -31,11 +47,10 @@ class Purging:
 
     async def prefix(self, location: str, path: bytes) -> Purged:
         """All objects at `path` and beneath it: `/a/b` means `/a/b` and `/a/b/…`, not `/a/bc`."""
-        found = {
-            key.object
-            for key in self._known_keys()
-            if key.namespace.location == location and _is_beneath(key.object.path, path)
-        }
+        leased = (key.object for key in self._edges.index.leased_keys())
+        found = {target for target in leased if _is_within(target, location, path)}
+        async for keys in self._held(Object(location, path)):
+            found.update(key.object for key in keys)
         if self._edges.store.is_shared or self._edges.is_scanning:
             found |= await self._on_disk(location, path)
         return await self._forget(found)
@@ -48,9 +63,31 @@ class Purging:
         fell = (held[0] - edges.index.body_count, held[1] - edges.index.marker_count)
         return Purged(sum(fell), *fell)
 
-    def _known_keys(self) -> Iterator[CacheKey]:
-        yield from self._edges.index.keys()
-        yield from self._edges.index.leased_keys()
+    def soften_object(self, target: Object) -> Softened:
+        """Bodies of `target` are validated before their next use; markers fall."""
+        edges = self._edges
+        edges.changes.doubt(target, edges.now().boot, with_beneath=False)
+        return self._soften(edges.index.keys_of(target))
+
+    async def soften_prefix(self, location: str, path: bytes) -> Softened:
+        """The same for all objects at `path` and beneath it."""
+        edges, root = self._edges, Object(location, path)
+        edges.changes.doubt(root, edges.now().boot, with_beneath=True)
+        bodies = markers = 0
+        async for keys in self._held(root):
+            softened = self._soften(keys)
+            bodies += softened.bodies
+            markers += softened.markers
+        return Softened(bodies, markers)
+
+    async def _held(self, root: Object) -> AsyncIterator[list[CacheKey]]:
+        """Keys of all that is held now at and beneath `root`, in batches between which others have
+        their turn. What they store meanwhile may be missed.
+        """
+        index = self._edges.index
+        for first in range(0, index.place_count, _BATCH):
+            yield [key for _, key in walk(index, root, range(first, first + _BATCH))]
+            await asyncio.sleep(0)
 
     async def _on_disk(self, location: str, path: bytes) -> set[Object]:
         """Objects whose files the index doesn't know: another process's, or not read yet."""
@@ -58,7 +95,7 @@ class Purging:
         async for batch in self._edges.store.scan():
             for body in batch:
                 target = body.stored.key.object
-                if target.location == location and _is_beneath(target.path, path):
+                if _is_within(target, location, path):
                     found.add(target)
         return found
 
@@ -76,6 +113,16 @@ class Purging:
                 await asyncio.sleep(0)
         return Purged(objects, bodies, markers)
 
+    def _soften(self, keys: Iterable[CacheKey]) -> Softened:
+        index = self._edges.index
+        bodies = markers = 0
+        for key in keys:
+            entry = index.look_up(key)
+            bodies += isinstance(entry, Present)
+            markers += isinstance(entry, Absent)
+            self._edges.discard(index.make_stale(key, "purged"))
+        return Softened(bodies, markers)
 
-def _is_beneath(path: bytes, prefix: bytes) -> bool:
-    return path == prefix or path.startswith(prefix.rstrip(b"/") + b"/")
+
+def _is_within(target: Object, location: str, path: bytes) -> bool:
+    return target.location == location and is_beneath(target.path, path)

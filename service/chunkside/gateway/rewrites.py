@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from chunkside.core.entry import Entry, Present, Stored
+from chunkside.core.key import is_array_document
 from chunkside.core.policy import is_changed
 from chunkside.core.request import Request
 from chunkside.gateway.edges import Edges
@@ -29,6 +30,9 @@ async def weigh_document(
     OriginError.
     """
     verdict = is_changed(held, stored) if request.key_class == "metadata" else False
+    if held is None and is_array_document(request.target):
+        # It may have been known, and been dropped unseen: by a purge, or another process's write.
+        verdict = True
     if verdict is None:
         assert isinstance(held, Present)
         read, response = await _read_ahead(response)
@@ -45,8 +49,12 @@ def weigh_absence(edges: Edges, request: Request, held: Entry | None) -> None:
 
 
 def weigh_loss(edges: Edges, request: Request, held: Entry | None) -> None:
-    """Notes a change if what was held of a document, body or absence, no longer stands."""
-    if request.key_class == "metadata" and held is not None:
+    """Notes a change if what was held of a document, body or absence, no longer stands.
+
+    Of an array's own document that can't be kept, nobody can ever say that it didn't change.
+    """
+    is_known = request.key_class == "metadata" and held is not None
+    if is_known or is_array_document(request.target):
         edges.note_change(request.key)
 
 

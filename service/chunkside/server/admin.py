@@ -1,4 +1,4 @@
-"""The admin port: metrics, health, totals, purging.
+"""The admin port: metrics, health, totals, what is held, purging.
 
 Knows HTTP and who may ask for what. What is answered comes from the two ports below.
 """
@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from aiohttp import web
@@ -27,6 +28,7 @@ from chunkside.core.problem import PROBLEM_MEDIA_TYPE, problem
 log = logging.getLogger(__name__)
 
 MAX_PURGE_BYTES: Final = 64 * 1024
+MAX_ENTRIES: Final = 1000
 INDEX: Final = """\
 Chunkside, admin port
 
@@ -34,13 +36,21 @@ GET  /metrics  for Prometheus
 GET  /livez    the process answers (also /healthz)
 GET  /readyz   whether it can serve; 503 says why not
 GET  /stats    totals since the start, as JSON
-POST /purge    forget: {"target": "/a/zarr.json"}, {"prefix": "/a/"} or {"all": true}
+GET  /info     what it holds and how it is set up, as JSON
+GET  /entries  what it holds, page by page: ?prefix=/a&limit=100, then &after= what `next` says
+POST /purge    forget: {"target": "/a/zarr.json"}, {"prefix": "/a/"} or {"all": true}; with
+               "soft": true beside it bodies are kept, and validated before their next use
 """
-_ENDPOINTS: Final = "/metrics, /livez, /healthz, /readyz, /stats, /purge (POST)"
+_ENDPOINTS: Final = "/metrics, /livez, /healthz, /readyz, /stats, /info, /entries, /purge (POST)"
 _OPEN_TO_ALL: Final = frozenset({"/metrics", "/livez", "/healthz", "/readyz"})
 _PURGE_HELP: Final = (
     'Send one JSON object with exactly one of "target", "prefix" and "all", such as '
-    '{"target": "/a/zarr.json"}, {"prefix": "/a/"} or {"all": true}.'
+    '{"target": "/a/zarr.json"}, {"prefix": "/a/"} or {"all": true}; "soft": true may stand '
+    "beside it."
+)
+_ENTRIES_HELP: Final = (
+    f"Ask for /entries?prefix=/a&limit=100, the limit from 1 to {MAX_ENTRIES}, and for the next "
+    "page with &after= and what `next` said."
 )
 _HEADERS: Final = {
     "Cache-Control": "no-store",
@@ -57,21 +67,38 @@ class PurgeTarget:
     """One object, by its raw target in origin-form, as clients send it."""
 
     target: bytes
+    is_soft: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PurgePrefix:
-    """Every object whose target, as clients send it, starts with these bytes."""
+    """Every object at and beneath a target as clients send it."""
 
     prefix: bytes
+    is_soft: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PurgeAll:
-    pass
+    is_soft: bool = False
 
 
 PurgeRequest = PurgeTarget | PurgePrefix | PurgeAll
+
+
+@dataclass(frozen=True, slots=True)
+class EntriesRequest:
+    """A page of what is held at and beneath a target as clients send it. `after`: the cursor that
+    the page before it gave, None for the first page.
+    """
+
+    prefix: bytes = b"/"
+    limit: int = 100
+    after: str | None = None
+
+
+class BadCursor(ValueError):
+    """Not a cursor of this run of the sidecar."""
 
 
 class Console(Protocol):
@@ -83,6 +110,14 @@ class Console(Protocol):
 
     def stats(self) -> dict[str, object]:
         """What `/stats` shows: the fields of `cache_stats()`, and others beside them."""
+        ...
+
+    def info(self) -> dict[str, object]:
+        """What `/info` shows: the fields of `cache_info()`, and others beside them."""
+        ...
+
+    async def entries(self, request: EntriesRequest) -> dict[str, object]:
+        """A page of `entries`, and the cursor of the `next`. Raises BadCursor."""
         ...
 
     async def purge(self, request: PurgeRequest) -> dict[str, object]:
@@ -108,6 +143,8 @@ def admin_app(console: Console, metrics: Exposition) -> web.Application:
             web.get("/healthz", admin.live),
             web.get("/readyz", admin.ready),
             web.get("/stats", admin.stats),
+            web.get("/info", admin.info),
+            web.get("/entries", admin.entries),
             web.post("/purge", admin.purge),
         ]
     )
@@ -139,6 +176,20 @@ class _Admin:
     async def stats(self, _request: web.Request) -> web.Response:
         return _json(self._console.stats())
 
+    async def info(self, _request: web.Request) -> web.Response:
+        return _json(self._console.info())
+
+    async def entries(self, request: web.Request) -> web.Response:
+        try:
+            page = await self._console.entries(parse_entries(request.query.items()))
+        except BadCursor:
+            detail = "`after` is no cursor of this run of the sidecar: begin again without it."
+            return _problem(400, "Not a cursor", detail, slug="bad-cursor")
+        except ValueError as error:
+            detail = f"{error} {_ENTRIES_HELP}"
+            return _problem(400, "Not a request for entries", detail, slug="bad-entries")
+        return _json(page)
+
     async def purge(self, request: web.Request) -> web.Response:
         try:
             purge = parse_purge(await request.read())
@@ -151,23 +202,62 @@ class _Admin:
         return _json(await self._console.purge(purge))
 
 
+def parse_entries(parameters: Iterable[tuple[str, str]]) -> EntriesRequest:
+    """What a query asks for. Raises ValueError with a sentence on what is wrong."""
+    request = EntriesRequest()
+    seen = set()
+    for name, value in parameters:
+        if name in seen:
+            raise ValueError(f"{json.dumps(name)} is there twice.")
+        seen.add(name)
+        match name:
+            case "prefix":
+                request = replace(request, prefix=_origin_form(value))
+            case "limit":
+                request = replace(request, limit=_page_size(value))
+            case "after":
+                request = replace(request, after=value)
+            case _:
+                raise ValueError(f"{json.dumps(name)} means nothing here.")
+    return request
+
+
+def _page_size(text: str) -> int:
+    if re.fullmatch(r"[0-9]{1,4}", text) is None or not 1 <= int(text) <= MAX_ENTRIES:
+        raise ValueError(f"{json.dumps(text)} is no such limit.")
+    return int(text)
+
+
 def parse_purge(body: bytes) -> PurgeRequest:
     """What a purge's JSON body asks for. Raises ValueError with a sentence on what is wrong."""
     try:
-        members = json.loads(body, object_pairs_hook=_members)
+        members = json.loads(body, object_pairs_hook=_Members)
     except (ValueError, RecursionError):
         raise ValueError("The body is not JSON.") from None
-    if not isinstance(members, _Members) or len(members.pairs) != 1:
-        raise ValueError("The body is not a JSON object with one member.")
-    match members.pairs[0]:
+    pairs = members.pairs if isinstance(members, _Members) else []
+    is_soft = _is_soft([value for name, value in pairs if name == "soft"])
+    named = [pair for pair in pairs if pair[0] != "soft"]
+    if len(named) != 1:
+        raise ValueError("The body is not a JSON object that names one thing to purge.")
+    match named[0]:
         case "target", str(target):
-            return PurgeTarget(_origin_form(target))
+            return PurgeTarget(_origin_form(target), is_soft)
         case "prefix", str(prefix):
-            return PurgePrefix(_origin_form(prefix))
+            return PurgePrefix(_origin_form(prefix), is_soft)
         case "all", True:
-            return PurgeAll()
+            return PurgeAll(is_soft)
         case name, _:
             raise ValueError(f"{json.dumps(name)} with this value means nothing here.")
+
+
+def _is_soft(values: list[object]) -> bool:
+    match values:
+        case []:
+            return False
+        case [bool(is_soft)]:
+            return is_soft
+        case _:
+            raise ValueError('"soft" is there once at most, and true or false.')
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,10 +265,6 @@ class _Members:
     """A JSON object, a repeated name included: a dict would silently keep the last."""
 
     pairs: list[tuple[str, object]]
-
-
-def _members(pairs: list[tuple[str, object]]) -> _Members:
-    return _Members(pairs)
 
 
 def _origin_form(text: str) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import struct
 import time
 from collections.abc import AsyncIterator
 from typing import Final, Protocol
@@ -61,7 +63,7 @@ class DataPort:
             reply, key_class = refusal(request), "chunk"
         else:
             reply = await self._gateway.answer(request, _content(http, fields))
-            if not self._route.forwards_cookies and b"set-cookie" in reply.fields:
+            if not self._route.forwards_cookies and not _SET_COOKIE.isdisjoint(reply.fields.names):
                 # Cookies don't keep to ports: this one would reach every server on this host.
                 reply.fields = reply.fields.without(_SET_COOKIE)
             key_class = request.key_class
@@ -163,8 +165,7 @@ class _Sending:
         except BodyTorn as torn:
             self.is_torn = True
             # Never a clean end: whoever reads must see that this is not the whole.
-            if http.transport is not None:
-                http.transport.abort()
+            _cut(http)
             raise ConnectionResetError("the body broke off") from torn
         return response
 
@@ -182,6 +183,17 @@ def _response(http: web.BaseRequest, reply: Reply, via: bytes, *, keeps_alive: b
         whole=reply.body if isinstance(reply.body, bytes) and has_body else b"",
         keep_alive=keeps_alive,
     )
+
+
+def _cut(http: web.BaseRequest) -> None:
+    transport = http.transport
+    if transport is None:
+        return
+    sock = transport.get_extra_info("socket")
+    if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+        # A reset, since a body without a length ends well with a plain end of the connection.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()
 
 
 def _ends_with_connection(http: web.BaseRequest, reply: Reply) -> bool:

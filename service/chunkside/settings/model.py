@@ -69,6 +69,11 @@ class Settings(BaseSettings):
         description="What markers may use even where bodies have filled the rest. `auto`: 5 % of "
         "the byte budget, at most 64 MiB",
     )
+    index_memory: AutoSize = Field(
+        default="auto",
+        description="Resident bytes of entries of all kinds; markers go first, down to a quarter. "
+        "`auto`: a quarter of the cgroup's limit, else 256 MiB",
+    )
     max_markers: Count = Field(default=1_000_000, description="Most markers that are kept")
     memory_size: AutoSize = Field(
         default="auto",
@@ -140,7 +145,8 @@ class Settings(BaseSettings):
         default=15.0, description="Longest silence within a body from the origin"
     )
     upstream_retries: Count = Field(
-        default=3, description="Further tries after the first; safe methods only"
+        default=3,
+        description="Further tries after the first, where the connection failed; safe methods only",
     )
     upstream_deadline: Timeout = Field(
         default=25.0, description="Longest wait for the first byte, queueing and all tries included"

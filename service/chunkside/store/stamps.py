@@ -154,11 +154,13 @@ class FileStampTable(MemoryStampTable):
         self, directory: str, boot_clock: Callable[[], float], boot_id: bytes | None = None
     ) -> None:
         super().__init__(boot_clock)
+        self._directory = directory
         self._path = os.path.join(directory, "stamps")
+        self._boot_id = _this_boot() if boot_id is None else boot_id
         self._file: OpenFile | None = None
         self._inode = 0
         with _translated("stamp"), _exclusively(directory):
-            self._enter(_this_boot() if boot_id is None else boot_id)
+            self._enter(*(_open(self._path, self._boot_id) or _make(self._path, self._boot_id)))
 
     @property
     def left_directory(self) -> bool:
@@ -176,8 +178,26 @@ class FileStampTable(MemoryStampTable):
         """Lets go of the file; the table can only be read from then on."""
         self._file = None
 
-    def _enter(self, boot_id: bytes) -> None:
-        file, table_id = _open(self._path, boot_id) or _make(self._path, boot_id)
+    def repair(self) -> bool:
+        """Back into the directory after it was left, or after its table was exchanged; False where
+        that can't be yet.
+
+        A process that comes back makes a table of its own: what was stored under the one before was
+        not stamped meanwhile, and is validated by whoever finds it.
+        """
+        try:
+            with _exclusively(self._directory):
+                there = None if self.left_directory else _open(self._path, self._boot_id)
+                self._enter(*(there or _make(self._path, self._boot_id)))
+            # Writes that run keep their objects closed.
+            for slot, writes in self._writes.items():
+                if writes.last is not None:
+                    self._put(slot, writes.last)
+        except (OSError, StoreFault):
+            return False
+        return True
+
+    def _enter(self, file: OpenFile, table_id: bytes) -> None:
         self._words = populated_words(file.fd, _FILE_BYTES)[_HEADER_BYTES // 8 :]
         self._inode = os.fstat(file.fd).st_ino
         self._id = table_id

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import ssl
 import time
@@ -14,7 +15,7 @@ import aiohttp
 from multidict import CIMultiDict
 
 from chunkside.aiohttp_internals import ExactTargetRequest, exact_url, never_resend
-from chunkside.core.fields import Fields
+from chunkside.core.fields import Fields, list_members
 from chunkside.core.request import SAFE_METHODS
 from chunkside.core.response import ResponseHead
 from chunkside.gateway.errors import (
@@ -25,6 +26,8 @@ from chunkside.gateway.errors import (
     OriginUnreachable,
 )
 from chunkside.gateway.ports import Observer, OriginRequest
+
+log = logging.getLogger(__name__)
 
 _READ_BYTES: Final = 256 << 10
 _FIRST_PAUSE_SECONDS: Final = 0.05
@@ -53,6 +56,7 @@ class HttpUpstream:
         self._times = times
         self._observer = observer
         self._via = via
+        self._is_failing = False
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=times.connections, ttl_dns_cache=10),
             request_class=ExactTargetRequest,
@@ -116,11 +120,16 @@ class HttpUpstream:
                 finally:
                     patience.end()
             status = answer.status
+            self._note(None)
             return HttpResponse(answer, self._observer)
         except (TimeoutError, aiohttp.ServerTimeoutError) as error:
-            raise self._too_slow(error, seconds) from error
+            too_slow = self._too_slow(error, seconds)
+            self._note(too_slow)
+            raise too_slow from error
         except (aiohttp.ClientError, OSError, ssl.SSLError) as error:
-            raise self._failed(error) from error
+            failed = self._failed(error)
+            self._note(failed)
+            raise failed from error
         finally:
             self._observer.upstream_answered(
                 request.key_class, request.method, status, time.perf_counter() - started
@@ -141,9 +150,25 @@ class HttpUpstream:
         return OriginTooSlow(f"No answer from {self._location} within {first_byte:g} s.")
 
     def _failed(self, error: Exception) -> OriginError:
+        where = self._location
+        if isinstance(error, aiohttp.ClientConnectorError):
+            why = error.os_error.strerror or str(error.os_error)
+            return OriginUnreachable(
+                f"{where} can't be connected to: {why}. Is the origin up, and the setting upstream "
+                "right?"
+            )
         if isinstance(error, aiohttp.ClientConnectionError | OSError):
-            return OriginUnreachable(f"{self._location}: {error}".rstrip(": "))
-        return OriginNonsense(f"{self._location} sent no HTTP that makes sense: {error}")
+            return OriginUnreachable(f"{where} broke the connection off: {error}".rstrip(": "))
+        said = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
+        return OriginNonsense(f"{where} sent no HTTP that makes sense: {said.splitlines()[0]}")
+
+    def _note(self, error: OriginError | None) -> None:
+        """Says when the origin begins to fail, and when it is back."""
+        if error is not None and not self._is_failing:
+            log.warning("the origin fails: %s", error)
+        elif error is None and self._is_failing:
+            log.warning("the origin %s answers again", self._location)
+        self._is_failing = error is not None
 
     def _headers(self, request: OriginRequest) -> CIMultiDict[str]:
         headers: CIMultiDict[str] = CIMultiDict()
@@ -206,9 +231,10 @@ class HttpResponse:
 def _head(answer: aiohttp.ClientResponse) -> ResponseHead:
     every = Fields(answer.raw_headers)
     fields = every.end_to_end().without(_FRAMING)
-    is_chunked = b"chunked" in every.combined(b"transfer-encoding").lower()
+    codings = list_members(every.combined(b"transfer-encoding"))
+    is_chunked = codings == [b"chunked"]
     told = every.get(b"content-length")
-    length = int(told) if told is not None and told.isdigit() and not is_chunked else None
+    length = int(told) if told is not None and told.isdigit() and not codings else None
     is_bodiless = answer.method == "HEAD" or answer.status in _BODILESS
     return ResponseHead(
         answer.status, fields, length, is_framed=is_chunked or length is not None or is_bodiless

@@ -1,0 +1,81 @@
+"""What entries cost, what they may cost together, and what is told of one that dies.
+
+Two budgets: bytes on disk, which markers share at what they cost in memory, and memory, which
+bodies share at what their entries cost. Both keep a reserve for markers that bodies don't use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from chunkside.core.entry import BodyRef, Present
+from chunkside.core.key import CacheKey, is_plain
+
+Reason = Literal[
+    "budget",
+    "index_memory",
+    "marker_cap",
+    "expired",
+    "invalidated",
+    "purged",
+    "replaced",
+    "corrupt",
+]
+
+# Resident bytes, measured (docs/decisions.md) and rounded up: of a marker beside its key's own, at
+# a million keys of 45 bytes; of a body's entry, and of each field line that it keeps.
+MARKER_FIXED_BYTES: Final = 176
+BODY_FIXED_BYTES: Final = 1200
+_FIELD_LINE_BYTES: Final = 300
+# What a key costs on top if it is not its object's plain path.
+_SPELLING_BYTES: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bytes, but for `max_markers`. Bodies never use `marker_reserve_bytes` of the one budget, nor
+    the last quarter of the other.
+    """
+
+    budget_bytes: int
+    marker_reserve_bytes: int = 0
+    max_markers: int = 1_000_000
+    memory_bytes: int = 1 << 62
+
+    @property
+    def room_for_bodies(self) -> int:
+        return self.budget_bytes - self.marker_reserve_bytes
+
+    @property
+    def memory_reserve_bytes(self) -> int:
+        return self.memory_bytes // 4
+
+    @property
+    def memory_for_bodies(self) -> int:
+        return self.memory_bytes - self.memory_reserve_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """An entry that died. `body` is the file to unlink, None for a marker."""
+
+    kind: Literal["body", "marker"]
+    reason: Reason
+    body: BodyRef | None = None
+
+
+def cost_of_marker(key: CacheKey) -> int:
+    """What a marker costs, in memory and of the byte budget."""
+    return MARKER_FIXED_BYTES + len(key.target) + _spelling_bytes(key)
+
+
+def cost_of_entry(present: Present) -> int:
+    """What a body's entry costs in memory."""
+    key, lines = present.stored.key, present.stored.fields.lines
+    texts = sum(len(name) + len(value) + _FIELD_LINE_BYTES for name, value in lines)
+    return BODY_FIXED_BYTES + 2 * len(key.target) + _spelling_bytes(key) + texts
+
+
+def _spelling_bytes(key: CacheKey) -> int:
+    return 0 if is_plain(key.target) else _SPELLING_BYTES + len(key.target)

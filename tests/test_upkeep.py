@@ -1,0 +1,51 @@
+"""What the log says of a disk that fails, and that a lost table of stamps is mended."""
+
+import logging
+
+from chunkside.store.stamps import FileStampTable
+from chunkside.upkeep import TableUpkeep, TellingMetrics
+
+
+def messages(caplog):
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_a_failing_store_is_said_once_and_so_is_its_recovery(caplog):
+    metrics = TellingMetrics("1")
+    for _ in range(3):
+        metrics.store_failed("commit", "ENOSPC")
+    metrics.fill_ended("not_stored_disk")
+    metrics.fill_ended("stored")
+    metrics.fill_ended("stored")
+    first, last = messages(caplog)
+    assert "commit: ENOSPC" in first
+    assert "works again" in last
+
+
+def test_a_table_that_is_in_its_place_is_left_alone(tmp_path, caplog):
+    table = FileStampTable(str(tmp_path), lambda: 100.0)
+    before = table.id
+    TableUpkeep(table).look()
+    assert table.id == before
+    assert messages(caplog) == []
+
+
+def test_a_lost_table_is_mended_and_said(tmp_path, caplog):
+    table = FileStampTable(str(tmp_path), lambda: 100.0)
+    upkeep = TableUpkeep(table)
+    (tmp_path / "stamps").unlink()
+    upkeep.look()
+    assert not table.is_displaced()
+    assert len(messages(caplog)) == 1
+
+
+def test_a_table_that_can_not_be_mended_is_said_once(tmp_path, caplog):
+    home = tmp_path / "home"
+    home.mkdir()
+    table = FileStampTable(str(home), lambda: 100.0)
+    upkeep = TableUpkeep(table)
+    home.rename(tmp_path / "gone")
+    for _ in range(3):
+        upkeep.look()
+    [only] = caplog.records
+    assert only.levelno == logging.ERROR
