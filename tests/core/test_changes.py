@@ -101,3 +101,14 @@ def test_past_the_limit_the_oldest_doubt_counts_for_its_whole_location():
     assert changes.last_above(Object(HERE, b"/x")) == 0.0
     assert changes.last_above(Object(HERE, b"/0")) == 0.0
     assert changes.last_above(Object(HERE, b"/2")) == 2.0
+
+
+def test_past_the_limit_changes_count_for_the_directory_above_and_no_more():
+    changes = Changes(most=4)
+    for number in range(50):
+        changes.doubt(Object(HERE, b"/w/a/c/%d" % number), float(number), with_beneath=True)
+    changes.note(Object(HERE, b"/x/zarr.json"), 50.0)
+    assert changes.last_above(Object(HERE, b"/w/a/c/7")) >= 7.0
+    assert changes.last_above(Object(HERE, b"/w/a/c/49/x")) == 49.0
+    assert changes.last_above(Object(HERE, b"/w/b/c/0")) == -math.inf
+    assert changes.last_above(Object(HERE, b"/y")) == -math.inf

@@ -166,3 +166,23 @@ async def test_other_bytes_of_the_same_second_are_a_change(house):
     )
     await read_document(house)
     assert (await house.get(CHUNK)).result == "revalidated"
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+async def test_an_absence_that_is_not_remembered_is_no_change_each_time(house, status):
+    """Readers probe for documents of other formats at each open."""
+    house.origin.put(CHUNK, b"old", etag=b'"chunk"')
+    await house.get(CHUNK)
+    await house.settled()
+    house.now.advance(0.001)
+    house.origin.script(b"/a/.zarray", Answer(status, ((b"Cache-Control", b"no-store"),)))
+    for _ in range(2):
+        assert (await house.get(b"/a/.zarray")).status == status
+        house.now.advance(0.001)
+        assert (await house.get(CHUNK)).result == "hit"
+
+
+async def test_a_document_that_went_is_a_change_even_if_its_absence_is_not_remembered(array):
+    array.origin.script(DOCUMENT, Answer(404, ((b"Cache-Control", b"no-store"),)))
+    assert (await read_document(array)).status == 404
+    assert (await array.get(CHUNK)).result == "revalidated"

@@ -16,19 +16,25 @@ from chunkside.core.key import Object
 
 _MOST_DIRECTORIES: Final = 4096
 
+_Name = tuple[str, bytes] | Object
+_Change = tuple[float, bytes]
+
 
 class Changes:
-    """Bounded: past the limit the oldest change counts for its whole location."""
+    """Bounded: past the limit the oldest changes count for the directory above theirs, so that many
+    in one array make that array doubtful, and no other.
+    """
 
     def __init__(self, most: int = _MOST_DIRECTORIES) -> None:
         self._most = most
         # When, and by which document, of each directory (location and path) and single object.
-        self._last: OrderedDict[tuple[str, bytes] | Object, tuple[float, bytes]] = OrderedDict()
+        self._last: OrderedDict[_Name, _Change] = OrderedDict()
+        # Of each location's root, which nothing is above.
+        self._roots: dict[str, _Change] = {}
 
     def note(self, document: Object, boot: float) -> None:
         """The metadata document `document` was found changed at `boot`."""
-        directory = document.path[: document.path.rfind(b"/") + 1] or b"/"
-        self._set((document.location, directory), (boot, document.path))
+        self._set(_directory_above(document), (boot, document.path))
 
     def doubt(self, target: Object, boot: float, *, with_beneath: bool) -> None:
         """What was asked of `target`, and of all beneath it, until `boot` may no longer be so."""
@@ -36,14 +42,16 @@ class Changes:
         if with_beneath:
             self._set((target.location, target.path.rstrip(b"/") + b"/"), (boot, b""))
 
-    def _set(self, name: tuple[str, bytes] | Object, change: tuple[float, bytes]) -> None:
+    def _set(self, name: _Name, change: _Change) -> None:
         self._put(name, change)
-        if len(self._last) > self._most:
+        while len(self._last) > self._most:
             oldest, (time, _) = self._last.popitem(last=False)
-            location = oldest.location if isinstance(oldest, Object) else oldest[0]
-            self._put((location, b"/"), (time, b""))
+            self._put(_directory_above(oldest), (time, b""))
 
-    def _put(self, name: tuple[str, bytes] | Object, change: tuple[float, bytes]) -> None:
+    def _put(self, name: _Name, change: _Change) -> None:
+        if not isinstance(name, Object) and name[1] == b"/":
+            self._roots[name[0]] = max(change, self._roots.get(name[0], change))
+            return
         self._last[name] = max(change, self._last.get(name, change))
         self._last.move_to_end(name)
 
@@ -51,16 +59,20 @@ class Changes:
         """When something above `target`, but not itself, last changed, or it was doubted; -inf for
         never.
         """
-        last = -math.inf
-        if not self._last:
-            return last
-        doubted = self._last.get(target)
-        if doubted is not None:
-            last = doubted[0]
-        end = target.path.rfind(b"/") + 1
-        while end > 0:
-            change = self._last.get((target.location, target.path[:end]))
-            if change is not None and change[1] != target.path:
-                last = max(last, change[0])
-            end = target.path.rfind(b"/", 0, end - 1) + 1
-        return last
+        changes = [self._roots.get(target.location)]
+        if self._last:
+            changes.append(self._last.get(target))
+            end = target.path.rfind(b"/") + 1
+            while end > 1:
+                changes.append(self._last.get((target.location, target.path[:end])))
+                end = target.path.rfind(b"/", 0, end - 1) + 1
+        return max(
+            (change[0] for change in changes if change is not None and change[1] != target.path),
+            default=-math.inf,
+        )
+
+
+def _directory_above(name: _Name) -> tuple[str, bytes]:
+    """The directory that an object lies in, or a directory does."""
+    location, path = (name.location, name.path) if isinstance(name, Object) else name
+    return location, path[: path.rfind(b"/", 0, -1 if path.endswith(b"/") else None) + 1] or b"/"

@@ -41,7 +41,7 @@ from chunkside.gateway.growing import SMALL_BODY_BYTES, GrowingBody
 from chunkside.gateway.origin import Begun, whole_body
 from chunkside.gateway.outcomes import Answered, Apart, Failed, Filled, Freshened, Outcome
 from chunkside.gateway.ports import BodyWriter, OriginRequest, OriginResponse
-from chunkside.gateway.rewrites import weigh_absence, weigh_document, weigh_loss
+from chunkside.gateway.rewrites import weigh_absence, weigh_document, weigh_unkept
 
 _SHARED_ANSWER_BYTES: Final = 64 << 10
 # Small bodies are answered before they are committed; this many bytes of them may wait for that.
@@ -177,6 +177,7 @@ class Fill:
             case JudgeWhole():
                 return await self._share(response, sent_at)
             case PassOn(reason):
+                weigh_unkept(edges, self.request, self._held)
                 self._let_fall()
                 self._hand_over(response, reason)
                 return f"not_stored_{reason.replace('-', '_')}"
@@ -230,6 +231,8 @@ class Fill:
             )
             return edges.remember_absence(self.lease, absent)
         if head.status in (401, 403, 404, 410):
+            if head.status in (404, 410):
+                weigh_absence(edges, self.request, self._held)
             self._let_fall()
         return False
 
@@ -238,7 +241,6 @@ class Fill:
         edges = self._edges
         if edges.may_store(self.lease):
             edges.discard(edges.index.drop(self.request.key, "replaced"))
-        weigh_loss(edges, self.request, self._held)
 
     # A body.
 

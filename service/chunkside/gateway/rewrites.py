@@ -48,10 +48,10 @@ def weigh_absence(edges: Edges, request: Request, held: Entry | None) -> None:
         edges.note_change(request.key)
 
 
-def weigh_loss(edges: Edges, request: Request, held: Entry | None) -> None:
-    """Notes a change if what was held of a document, body or absence, no longer stands.
+def weigh_unkept(edges: Edges, request: Request, held: Entry | None) -> None:
+    """Notes a change if a document is there and can't be kept in place of what was held.
 
-    Of an array's own document that can't be kept, nobody can ever say that it didn't change.
+    Of an array's own, nobody can ever say that it didn't change.
     """
     is_known = request.key_class == "metadata" and held is not None
     if is_known or is_array_document(request.target):
