@@ -217,10 +217,10 @@ async def test_a_cursor_of_another_run_is_refused(console, house):
 @pytest.mark.parametrize(
     ("purge", "report"),
     [
-        (PurgeTarget(KEY), {"objects": 1, "bodies": 1, "markers": 0}),
-        (PurgePrefix(b"/a"), {"objects": 2, "bodies": 1, "markers": 1}),
-        (PurgePrefix(b"/data"), {"objects": 0, "bodies": 0, "markers": 0}),
-        (PurgeAll(), {"objects": 2, "bodies": 1, "markers": 1}),
+        (PurgeTarget(KEY), {"objects": 1, "bodies": 1, "ranges": 0, "markers": 0}),
+        (PurgePrefix(b"/a"), {"objects": 2, "bodies": 1, "ranges": 0, "markers": 1}),
+        (PurgePrefix(b"/data"), {"objects": 0, "bodies": 0, "ranges": 0, "markers": 0}),
+        (PurgeAll(), {"objects": 2, "bodies": 1, "ranges": 0, "markers": 1}),
     ],
 )
 async def test_a_purge_forgets_what_is_named_as_the_data_port_knows_it(

@@ -313,10 +313,10 @@ class Sidecar:
         index = self._edges.index
         chosen = self._cache.chosen
         return GaugeReading(
-            index_entries={"body": index.body_count, "marker": index.marker_count},
-            index_memory_bytes=index.memory_bytes(),
+            index_entries={kind: tally.count for kind, tally in index.tallies.items()},
+            index_memory_bytes={kind: tally.memory for kind, tally in index.tallies.items()},
             index_memory_limit_bytes=index.limits.memory_bytes,
-            stored_bytes={"body": index.body_bytes, "marker": index.marker_bytes},
+            stored_bytes={kind: tally.charge for kind, tally in index.tallies.items()},
             stored_limit_bytes=index.limits.budget_bytes,
             disk_free_bytes=None if chosen is None else measure(chosen.directory).free_bytes,
             mapped_bytes=getattr(self._store, "mapped_bytes", 0),

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import assert_never
 
-from chunkside.core.entry import Absent, Now, Present
+from chunkside.core.entry import Absent, Now, Partial, Present
 from chunkside.core.freshness import Policy, age, remaining
 from chunkside.core.key import Object, object_path
 from chunkside.core.route import Route
@@ -63,8 +63,9 @@ class SidecarConsole:
         index = self.edges.index
         return {
             **asdict(self.metrics.summary()),
-            "bodies": index.body_count,
-            "markers": index.marker_count,
+            "bodies": index.bodies.count,
+            "ranges": index.ranges.count,
+            "markers": index.markers.count,
             "current_size": index.total_bytes,
             "max_size": index.limits.budget_bytes,
             "fills_in_flight": self.fills.in_flight,
@@ -81,9 +82,9 @@ class SidecarConsole:
             # A write is not cached, it invalidates.
             "cache_set_data": False,
             "cache_missing": policy.cache_missing,
-            "tracked_keys": index.body_count + index.marker_count,
-            "cached_keys": index.body_count,
-            "missing_keys": index.marker_count,
+            "tracked_keys": index.key_count,
+            "cached_keys": index.key_count - index.markers.count,
+            "missing_keys": index.markers.count,
             # What it has not.
             "ttl": _seconds(policy.ttl),
             "negative_ttl": _seconds(policy.negative_ttl),
@@ -162,6 +163,11 @@ def _members(held: Held, target: bytes, now: Now, policy: Policy) -> dict[str, o
             elapsed = age(stored.requested_at, now, stored.initial_age)
             left = remaining(stored, now, policy)
             members |= {"kind": "body", "status": stored.status, "bytes": body.length}
+        case Partial(stored, bodies, _, must_validate):
+            elapsed = age(stored.requested_at, now, stored.initial_age)
+            left = remaining(stored, now, policy)
+            size = sum(body.length for body in bodies)
+            members |= {"kind": "range", "status": 206, "bytes": size, "ranges": len(bodies)}
         case Absent(status, requested_at, lifetime):
             must_validate = False
             elapsed = age(requested_at, now)

@@ -35,7 +35,7 @@ RESULTS: Final = (
     "miss",
 )
 METHODS: Final = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS"})
-KINDS: Final = ("body", "marker")
+KINDS: Final = ("body", "range", "marker")
 EVICTION_REASONS: Final = ("budget", "index_memory", "marker_cap", "free_space")
 REMOVAL_REASONS: Final = (
     *EVICTION_REASONS,
@@ -70,11 +70,12 @@ _HELP: Final = {
     "evictions": "Entries dropped to make room; where this rises steadily, the cache is too small.",
     "removals": "Entries that left the index, by what ended them; evictions are among them.",
     "invalidations": "Writes and purges that made what was held invalid.",
-    "index_entries": "Entries held: bodies on disk, and markers, which are remembered absences.",
+    "index_entries": "Entries held: bodies and ranges on disk, and markers, which are remembered"
+    " absences.",
     "index_memory_bytes": "Memory that entries are charged.",
     "index_memory_limit_bytes": "What entries may take of memory; markers make room first.",
     "stored_bytes": "What entries are charged of the byte budget: disk blocks, not lengths.",
-    "stored_limit_bytes": "The byte budget, shared by bodies and markers.",
+    "stored_limit_bytes": "The byte budget, shared by bodies, ranges and markers.",
     "disk_free_bytes": "What the volume of the cache directory has left.",
     "mapped_bytes": "Body files mapped into memory; page cache, which the kernel can take back.",
     "fills_in_flight": "Fills that run now.",

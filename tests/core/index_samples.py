@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from chunkside.core.budget import Limits, Removal
-from chunkside.core.entry import BodyRef, Present, StampPair
+from chunkside.core.entry import BodyRef, Held, Present, StampPair
 from chunkside.core.index import Index
 from chunkside.core.key import CacheKey, Namespace
 from tests.core.samples import NOW, absent, present, stored
@@ -27,10 +27,11 @@ def key(target: bytes, space: Namespace = SPACE) -> CacheKey:
 
 def body(target: bytes, *lines: str, nonce: int = 1, blocks: int = 8, length: int = 10) -> Present:
     held = present(stored(*lines, key=key(target), length=length))
-    return replace(held, body=BodyRef(key(target), 1, nonce, length, blocks))
+    ref = BodyRef(key(target), 1, nonce, length, blocks)
+    return replace(held, body=ref, token=STAMPS.token)
 
 
-def put(index: Index, what: Present) -> list[Removal] | None:
+def put(index: Index, what: Held) -> list[Removal] | None:
     lease = index.lease(what.stored.key, STAMPS, NOW)
     removed = index.store(lease, STAMPS, what, NOW)
     index.end(lease)

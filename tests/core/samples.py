@@ -1,6 +1,6 @@
 """Requests, answers and entries to test the core with. Each takes what a test is about by name."""
 
-from chunkside.core.entry import Absent, BodyRef, Now, Present, Stored
+from chunkside.core.entry import Absent, BodyRef, Now, Part, Partial, Present, Stored
 from chunkside.core.fields import Fields
 from chunkside.core.key import CacheKey, KeyClass, Namespace
 from chunkside.core.request import Request
@@ -69,6 +69,15 @@ def stored(
 def present(what: Stored, *, must_validate: bool = False, inode: int = 1) -> Present:
     body = BodyRef(what.key, inode, 1, what.length, blocks=8)
     return Present(what, body, token=7, must_validate=must_validate)
+
+
+def partial(what: Stored, *parts: tuple[int, int], must_validate: bool = False) -> Partial:
+    """Each part in a file of 8 blocks whose nonce is its first byte."""
+    bodies = tuple(
+        BodyRef(what.key, 1, first, last - first + 1, blocks=8, part=Part(first, last))
+        for first, last in parts
+    )
+    return Partial(what, bodies, token=7, must_validate=must_validate)
 
 
 def absent(

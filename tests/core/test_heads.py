@@ -2,11 +2,11 @@ import pytest
 
 from chunkside.core.decision import (
     NotModified,
-    Part,
     PreconditionFailed,
     Unsatisfiable,
     Whole,
 )
+from chunkside.core.entry import Part
 from chunkside.core.heads import SelectedHead, head_of, head_of_absence
 from tests.core.samples import absent, fields, stored
 

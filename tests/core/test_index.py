@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from chunkside.core.budget import Limits, Removal
+from chunkside.core.budget import Limits, Removal, Tally
 from chunkside.core.entry import Absent, Now
 from chunkside.core.index import Index
 from chunkside.core.key import Namespace, Object
@@ -46,9 +46,9 @@ def test_a_present_replaces_an_absence_and_the_other_way():
     a = body(b"/a")
     mark(index, b"/a")
     assert put(index, a) == [Removal("marker", "replaced")]
-    assert (index.marker_count, index.body_count) == (0, 1)
+    assert (index.markers.count, index.bodies.count) == (0, 1)
     assert mark(index, b"/a") == [Removal("body", "replaced", a.body)]
-    assert (index.marker_count, index.body_count) == (1, 0)
+    assert (index.markers.count, index.bodies.count) == (1, 0)
     assert isinstance(index.look_up(key(b"/a")), Absent)
 
 
@@ -57,7 +57,7 @@ def test_a_new_body_frees_the_old_one_and_never_adds_up():
     one, two = body(b"/a", nonce=1), body(b"/a", nonce=2, blocks=16)
     put(index, one)
     assert put(index, two) == [Removal("body", "replaced", one.body)]
-    assert index.body_bytes == 16 * 512
+    assert index.bodies.charge == 16 * 512
 
 
 # What things cost.
@@ -75,8 +75,8 @@ def test_a_new_body_frees_the_old_one_and_never_adds_up():
 def test_a_marker_is_charged_what_it_costs(target, bytes_):
     index = Index(PLENTY)
     mark(index, target)
-    assert (index.marker_bytes, index.total_bytes) == (bytes_, bytes_)
-    assert index.memory_bytes() == {"body": 0, "marker": bytes_}
+    assert (index.markers.charge, index.total_bytes) == (bytes_, bytes_)
+    assert index.markers == Tally(1, bytes_, bytes_)
     index.drop(key(target), "purged")
     assert index.total_bytes == 0
 
@@ -84,8 +84,8 @@ def test_a_marker_is_charged_what_it_costs(target, bytes_):
 def test_a_body_is_charged_its_blocks_and_its_place():
     index = Index(PLENTY)
     put(index, body(b"/a"))
-    assert (index.body_bytes, index.total_bytes) == (BODY, BODY)
-    assert index.memory_bytes() == {"body": 1204, "marker": 0}
+    assert (index.bodies.charge, index.total_bytes) == (BODY, BODY)
+    assert index.tallies == {"body": Tally(1, BODY, 1204), "range": Tally(), "marker": Tally()}
 
 
 # The budget.
@@ -308,7 +308,7 @@ def test_a_body_s_entry_costs_its_key_and_its_fields():
     index = Index(PLENTY)
     put(index, body(b"/a", 'ETag: "1"', "X-Meta: abc"))
     # 1200, twice the key, and for each line 300 and its bytes.
-    assert index.memory_bytes() == {"body": 1200 + 4 + 300 + 7 + 300 + 9, "marker": 0}
+    assert index.memory_in_use == index.bodies.memory == 1200 + 4 + 300 + 7 + 300 + 9
     index.drop(key(b"/a"), "purged")
     assert index.memory_in_use == 0
 
@@ -322,7 +322,7 @@ def test_memory_is_kept_by_markers_first_down_to_a_quarter_then_by_bodies():
     # Three bodies leave a quarter, 1204 bytes, which six markers of 178 bytes fit.
     assert put(index, body(b"/c")) == [Removal("marker", "index_memory")] * 3
     assert put(index, body(b"/d")) == [Removal("body", "index_memory", body(b"/a").body)]
-    assert (index.marker_count, index.body_count) == (6, 3)
+    assert (index.markers.count, index.bodies.count) == (6, 3)
 
 
 def test_a_marker_takes_no_memory_from_bodies():
@@ -332,7 +332,7 @@ def test_a_marker_takes_no_memory_from_bodies():
     for number in range(6):
         assert mark(index, b"/%d" % number) == []
     assert mark(index, b"/6") == [Removal("marker", "index_memory")]
-    assert index.body_count == 3
+    assert index.bodies.count == 3
 
 
 def test_an_entry_that_is_larger_than_the_memory_is_never_held():
@@ -349,7 +349,8 @@ def test_a_head_that_grows_as_it_is_freshened_is_made_room_for():
         put(index, body(target))
     lease = index.lease(key(b"/c"), STAMPS, NOW)
     longer = body(b"/c", "X-Meta: abc")
-    assert index.freshen(lease, STAMPS, longer, NOW) == [
+    old = body(b"/c")
+    assert index.freshen(lease, STAMPS, old, longer.stored, NOW) == [
         Removal("body", "index_memory", body(b"/a").body)
     ]
     assert index.look_up(key(b"/c")) == longer
@@ -366,7 +367,7 @@ def test_markers_that_are_asked_for_again_outlive_a_flood_of_others():
         index.touch(key(target))
     for number in range(2000):
         mark(index, b"/random/%d" % number)
-    assert index.marker_count == 100
+    assert index.markers.count == 100
     assert set(useful) <= held_targets(index)
 
 

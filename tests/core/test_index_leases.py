@@ -105,7 +105,8 @@ def test_bytes_of_one_generation_leave_its_other_fills_their_lease(lines, again,
     put(index, body(b"/a", *lines))
     one, two = (index.lease(key(b"/a"), STAMPS, NOW) for _ in range(2))
     index.store(one, STAMPS, body(b"/a", *again, nonce=2, length=length), NOW)
-    assert two.allows(STAMPS, NOW) is is_same
+    told = index.store(two, STAMPS, body(b"/a", *lines, nonce=3), NOW)
+    assert (told is not None) is is_same
 
 
 def test_eviction_revokes_nothing():
@@ -141,11 +142,11 @@ def test_freshening_changes_the_head_and_nothing_else():
     index = Index(PLENTY)
     a = body(b"/a")
     put(index, a)
-    fresh = replace(a, token=9)
+    fresh = replace(a, stored=replace(a.stored, initial_age=1.0))
     lease = index.lease(key(b"/a"), STAMPS, NOW)
-    assert index.freshen(lease, STAMPS, fresh, NOW) == []
-    assert index.look_up(key(b"/a")) is fresh
-    assert (index.body_count, index.body_bytes) == (1, BODY)
+    assert index.freshen(lease, STAMPS, a, fresh.stored, NOW) == []
+    assert index.look_up(key(b"/a")) == fresh
+    assert (index.bodies.count, index.bodies.charge) == (1, BODY)
     assert lease.allows(STAMPS, NOW)
 
 
@@ -153,15 +154,32 @@ def test_nothing_is_freshened_but_the_very_body_under_its_lease():
     index = Index(PLENTY)
     a = body(b"/a")
     unknown = index.lease(key(b"/a"), STAMPS, NOW)
-    assert index.freshen(unknown, STAMPS, a, NOW) is None
+    assert index.freshen(unknown, STAMPS, a, a.stored, NOW) is None
     put(index, a)
     lease = index.lease(key(b"/a"), STAMPS, NOW)
-    assert index.freshen(lease, STAMPS, body(b"/a", nonce=2), NOW) is None
-    assert index.freshen(lease, LATER, a, NOW) is None
+    assert index.freshen(lease, STAMPS, body(b"/a", nonce=2), a.stored, NOW) is None
+    assert index.freshen(lease, LATER, a, a.stored, NOW) is None
     mark(index, b"/a")
     lease = index.lease(key(b"/a"), STAMPS, NOW)
-    assert index.freshen(lease, STAMPS, a, NOW) is None
+    assert index.freshen(lease, STAMPS, a, a.stored, NOW) is None
     assert isinstance(index.look_up(key(b"/a")), Absent)
+
+
+def test_whoever_asked_before_other_bytes_came_may_store_more_of_those_and_nothing_else():
+    index = Index(PLENTY)
+    put(index, body(b"/a", 'ETag: "1"'))
+    one, two, three = (index.lease(key(b"/a"), STAMPS, NOW) for _ in range(3))
+    new = body(b"/a", 'ETag: "2"', nonce=2)
+    assert index.store(one, STAMPS, new, NOW) is not None
+    assert index.store(two, STAMPS, body(b"/a", 'ETag: "1"', nonce=3), NOW) is None
+    assert index.remember(two, STAMPS, NAMELESS, NOW) is None
+    assert index.freshen(two, STAMPS, new, new.stored, NOW) == []
+    assert index.store(two, STAMPS, replace(new, body=replace(new.body, nonce=4)), NOW) is not None
+    # A third generation, and who asked before the second may store neither.
+    four = index.lease(key(b"/a"), STAMPS, NOW)
+    index.store(four, STAMPS, body(b"/a", 'ETag: "3"', nonce=5), NOW)
+    assert index.store(three, STAMPS, new, NOW) is None
+    assert index.store(three, STAMPS, body(b"/a", 'ETag: "3"', nonce=6), NOW) is None
 
 
 # Rewritten arrays.

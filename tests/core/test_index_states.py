@@ -21,10 +21,30 @@ from hypothesis.stateful import (
 )
 
 from chunkside.core.budget import Limits, Reason, Removal
-from chunkside.core.entry import Absent, BodyRef, Entry, Now, Present, StampPair
+from chunkside.core.entry import (
+    Absent,
+    BodyRef,
+    Entry,
+    Held,
+    Now,
+    Part,
+    Partial,
+    Present,
+    StampPair,
+)
 from chunkside.core.index import Index
 from chunkside.core.key import CacheKey, Object
-from tests.core.index_model import HERE, KEYS, THERE, IndexModel, Running, path_of
+from tests.core.index_model import (
+    HERE,
+    KEYS,
+    THERE,
+    IndexModel,
+    Running,
+    generation_of,
+    is_one_generation,
+    only_body,
+    path_of,
+)
 from tests.core.samples import stored
 
 LIMITS = [
@@ -37,6 +57,8 @@ LIMITS = [
     Limits(14_000, marker_reserve_bytes=400, memory_bytes=4_000),
 ]
 ROOMY = Limits(10**9)
+# Some lie within others, some overlap.
+PARTS = [Part(*ends) for ends in [(0, 9), (0, 3), (2, 3), (3, 6), (5, 9), (9, 9)]]
 # Two generations that can be told apart, and two ways of not being sure.
 TAGS = ['ETag: "1"', 'ETag: "2"', 'ETag: W/"1"', "X-Nothing: 1"]
 
@@ -90,11 +112,15 @@ class IndexStates(RuleBasedStateMachine):
                 assert removal.body in self.taken - self.freed
                 self.freed.add(removal.body)
 
-    def new_body(self, key: CacheKey, tag: str, length: int, blocks: int) -> Present:
+    def new_body(
+        self, key: CacheKey, tag: str, length: int, blocks: int, part: Part | None = None
+    ) -> Held:
         self.nonce += 1
         head = stored(tag, key=key, length=length, requested_at=self.now)
-        ref = BodyRef(key, inode=self.nonce % 3, nonce=self.nonce, length=length, blocks=blocks)
-        return Present(head, ref, self.current(key).token)
+        size, inode = length if part is None else part.length, self.nonce % 3
+        ref = BodyRef(key, inode, self.nonce, size, blocks, part)
+        token = self.current(key).token
+        return Present(head, ref, token) if part is None else Partial(head, (ref,), token)
 
     def renew(self, name: tuple[str, bytes] | str, closed_for: int) -> None:
         self.last_stamp += 1
@@ -106,7 +132,10 @@ class IndexStates(RuleBasedStateMachine):
     keys = st.sampled_from(KEYS)
     picks = st.integers(0, 2**16)
     bodies_made = st.tuples(
-        st.sampled_from(TAGS), st.sampled_from([10, 11]), st.sampled_from([0, 8, 16, 40])
+        st.sampled_from(TAGS),
+        st.sampled_from([10, 11]),
+        st.sampled_from([0, 8, 16, 40]),
+        st.none() | st.sampled_from(PARTS),
     )
 
     @rule(key=keys)
@@ -130,14 +159,15 @@ class IndexStates(RuleBasedStateMachine):
 
     @precondition(lambda self: self.model.running)
     @rule(choice=picks, made=bodies_made)
-    def store(self, choice: int, made: tuple[str, int, int]) -> None:
+    def store(self, choice: int, made: tuple[str, int, int, Part | None]) -> None:
         running = self.pick(choice)
         key = running.lease.key
         what = self.new_body(key, *made)
         told = self.index.store(running.lease, self.current(key), what, self.now)
-        assert (told is not None) == self.allows(running)
+        is_more = running.only in (None, generation_of(what))
+        assert (told is not None) == (self.allows(running) and is_more)
         if told is not None:
-            self.taken.add(what.body)
+            self.taken.add(only_body(what))
             self.agree(told, self.model.put(what, running))
 
     @precondition(lambda self: self.model.running)
@@ -148,15 +178,16 @@ class IndexStates(RuleBasedStateMachine):
         absent = Absent(
             410 if gone else 404, self.now, float(lifetime), self.current(key).token, gone
         )
-        others = [ref for other, ref in self.model.bodies.items() if other != key]
+        others = [file for file in self.model.files if file.key != key]
         told = self.index.remember(running.lease, self.current(key), absent, self.now)
-        assert (told is not None) == (self.allows(running) and not running.is_refuted)
+        is_news = not running.is_refuted and running.only is None
+        assert (told is not None) == (self.allows(running) and is_news)
         if told is not None:
             self.agree(told, self.model.mark(key, absent, running))
-            assert others == [ref for other, ref in self.model.bodies.items() if other != key]
+            assert others == [file for file in self.model.files if file.key != key]
 
     @rule(key=keys, made=bodies_made | st.none())
-    def fill(self, key: CacheKey, made: tuple[str, int, int] | None) -> None:
+    def fill(self, key: CacheKey, made: tuple[str, int, int, Part | None] | None) -> None:
         """A fill that nothing comes between: of a body, or of an absence."""
         self.ask(key)
         last = len(self.model.running) - 1
@@ -171,25 +202,42 @@ class IndexStates(RuleBasedStateMachine):
     def freshen(self, choice: int, is_the_same: bool) -> None:
         running = self.pick(choice)
         key = running.lease.key
-        held = self.model.bodies.get(key)
-        what = held if held is not None and is_the_same else self.new_body(key, TAGS[0], 10, 8)
-        fresh = replace(what, stored=replace(what.stored, requested_at=self.now))
-        told = self.index.freshen(running.lease, self.current(key), fresh, self.now)
-        is_held = held is not None and held.body == fresh.body
+        held = self.model.held(key)
+        old = self.new_body(key, TAGS[0], 10, 8)
+        if isinstance(held, Present | Partial) and is_the_same:
+            old = held
+        head = replace(old.stored, requested_at=self.now)
+        told = self.index.freshen(running.lease, self.current(key), old, head, self.now)
+        is_held = (
+            isinstance(held, Present | Partial)
+            and (held == old or is_one_generation(held, old))
+            and held.token == self.current(key).token
+            and running.only in (None, generation_of(held))
+        )
         assert (told is not None) == (is_held and self.allows(running))
         if told is not None:
-            self.model.bodies[key] = fresh
-            self.agree(told, self.model.make_room())
+            self.agree(told, self.model.freshen(key, head))
 
     @rule(key=keys, made=bodies_made)
-    def adopt(self, key: CacheKey, made: tuple[str, int, int]) -> None:
+    def adopt(self, key: CacheKey, made: tuple[str, int, int, Part | None]) -> None:
         what = self.new_body(key, *made)
-        told = self.index.adopt(what)
-        is_asked_for = any(running.lease.key == key for running in self.model.running)
-        assert (told is None) == (self.model.held(key) is not None or is_asked_for)
-        if told is not None:
-            self.taken.add(what.body)
-            self.agree(told, self.model.put(what, None))
+        told, expected = self.index.adopt(what), self.model.adopt(what)
+        assert (told is None) == (expected is None)
+        if told is not None and expected is not None:
+            self.taken.add(only_body(what))
+            self.agree(told, expected)
+
+    @precondition(lambda self: self.taken)
+    @rule(choice=picks, is_used=st.booleans())
+    def meet_a_file(self, choice: int, is_used: bool) -> None:
+        """Somebody who knows a file, held or not, uses it or finds it bad."""
+        file = sorted(self.taken, key=lambda each: each.nonce)[choice % len(self.taken)]
+        if is_used:
+            self.index.touch_body(file)
+            self.model.touch_file(file)
+        elif file.part is not None:
+            told = self.index.drop_range(file, "corrupt")
+            self.agree(told, self.model.forget_file(file, "corrupt"))
 
     @rule(key=keys)
     def touch(self, key: CacheKey) -> None:
@@ -215,13 +263,7 @@ class IndexStates(RuleBasedStateMachine):
     @rule(key=keys)
     def make_stale(self, key: CacheKey) -> None:
         """The array that the key belongs to was rewritten."""
-        told = self.index.make_stale(key, "invalidated")
-        bodies = self.model.bodies
-        if key in bodies:
-            bodies[key] = replace(bodies[key], must_validate=True)
-            assert told == []
-        else:
-            self.agree(told, self.model.forget(key, "invalidated"))
+        self.agree(self.index.make_stale(key, "invalidated"), self.model.make_stale(key))
 
     @precondition(lambda self: self.seen)
     @rule(choice=picks)
@@ -270,22 +312,25 @@ class IndexStates(RuleBasedStateMachine):
     @invariant()
     def the_books_agree(self) -> None:
         self.index.check_invariants()
-        assert self.index.marker_bytes == self.model.bytes_of_markers()
-        assert self.index.body_bytes == self.model.bytes_of_bodies()
-        assert (self.index.marker_count, self.index.body_count) == (
+        assert self.index.markers.charge == self.model.bytes_of_markers()
+        files = self.index.bodies.charge + self.index.ranges.charge
+        assert files == self.model.bytes_of_files()
+        assert self.index.memory_in_use == self.model.memory()
+        assert (self.index.markers.count, self.index.bodies.count, self.index.key_count) == (
             len(self.model.markers),
             len(self.model.bodies),
+            len(self.model.keys),
         )
 
     @invariant()
     def each_key_holds_what_the_model_holds(self) -> None:
         for key in KEYS:
             assert self.index.look_up(key) == self.model.held(key)
-        assert Counter(self.index.keys()) == Counter([*self.model.markers, *self.model.bodies])
+        assert Counter(self.index.keys()) == Counter(self.model.keys)
 
     @invariant()
     def no_file_is_lost(self) -> None:
-        assert self.taken - self.freed == {what.body for what in self.model.bodies.values()}
+        assert self.taken - self.freed == set(self.model.files)
 
     @invariant()
     def leases_stand_and_fall_with_the_model(self) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chunkside.core.decision import Fill, FollowElseRelay, Forward, Relay, ServeAbsence
+from chunkside.core.decision import Fill, Forward, Relay, ServeAbsence
 from chunkside.core.freshness import Policy
 from chunkside.core.policy import as_full_get, decide, wants_proof
 from tests.core.samples import NOW, absent, earlier, request
@@ -19,13 +19,15 @@ OLD = absent(requested_at=earlier(301))
     [
         pytest.param("GET", [], MARKER, GET, ServeAbsence(MARKER, 200.0), id="get-full"),
         pytest.param("HEAD", [], MARKER, GET, Relay(Forward.METHOD), id="get-head"),
-        pytest.param("GET", [RANGE], MARKER, GET, FollowElseRelay(Forward.PARTIAL), id="get-range"),
+        pytest.param(
+            "GET", [RANGE], MARKER, GET, Fill(Forward.REQUEST, None, b"bytes=0-9"), id="get-range"
+        ),
         pytest.param("GET", [], MARKER, ALL, ServeAbsence(MARKER, 200.0), id="all-full"),
         pytest.param("HEAD", [], MARKER, ALL, ServeAbsence(MARKER, 200.0), id="all-head"),
         pytest.param("GET", [RANGE], MARKER, ALL, ServeAbsence(MARKER, 200.0), id="all-range"),
         pytest.param("HEAD", [], OLD, ALL, Relay(Forward.METHOD), id="all-head-old"),
         pytest.param(
-            "GET", [RANGE], OLD, ALL, FollowElseRelay(Forward.PARTIAL), id="all-range-old"
+            "GET", [RANGE], OLD, ALL, Fill(Forward.STALE, None, b"bytes=0-9"), id="all-range-old"
         ),
         pytest.param("GET", [], OLD, ALL, Fill(Forward.STALE), id="all-full-old"),
         pytest.param("HEAD", ["Origin: http://p"], MARKER, ALL, Relay(Forward.METHOD), id="a-page"),

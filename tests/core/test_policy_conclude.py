@@ -3,6 +3,8 @@
 import pytest
 
 from chunkside.core.decision import (
+    Fill,
+    Forward,
     Freshen,
     JudgeWhole,
     Nonsense,
@@ -10,8 +12,9 @@ from chunkside.core.decision import (
     PassOn,
     StoreAbsence,
     StoreBody,
+    StorePart,
 )
-from chunkside.core.entry import Now
+from chunkside.core.entry import Now, Part
 from chunkside.core.freshness import Policy
 from chunkside.core.policy import conclude, conclude_absence, is_changed, proves_existence
 from tests.core.samples import KEY, NOW, absent, earlier, fields, head, present, request, stored
@@ -31,8 +34,9 @@ OLD = stored(
 STALE = present(OLD)
 
 
-def meaning(answer, *, stale=None, asked=None, policy=POLICY):
-    return conclude(asked or request(), stale, answer, SENT, policy)
+def meaning(answer, *, stale=None, asked=None, policy=POLICY, range_value=None):
+    fill = Fill(Forward.URI_MISS, stale, range_value)
+    return conclude(asked or request(), fill, answer, SENT, policy)
 
 
 # A 200.
@@ -73,6 +77,76 @@ def test_a_200_of_unknown_length_is_stored_without_one_yet():
 )
 def test_a_200_that_may_not_be_stored_is_passed_on_with_the_reason(line, reason):
     assert meaning(head(200, line)) == PassOn(reason)
+
+
+# A 206.
+
+
+def part_of(value, told, *lines, length=10, policy=POLICY):
+    answer = head(206, f"Content-Range: {told}", *lines, length=length)
+    return meaning(answer, range_value=value, policy=policy)
+
+
+@pytest.mark.parametrize(
+    ("value", "told", "part"),
+    [
+        (b"bytes=90-99", "bytes 90-99/1000", (90, 99)),
+        (b"bytes=990-", "bytes 990-999/1000", (990, 999)),
+        (b"bytes=990-5000", "bytes 990-999/1000", (990, 999)),
+        (b"bytes=-10", "bytes 990-999/1000", (990, 999)),
+        (b"bytes=-10", "bytes 0-9/10", (0, 9)),
+    ],
+)
+def test_a_range_that_was_asked_for_is_stored_as_part_of_the_whole(value, told, part):
+    lines = ['ETag: "b"', "Content-Type: a/b", "Content-MD5: x", "Cache-Control: max-age=60"]
+    length = int(told.rpartition("/")[2])
+    assert part_of(value, told, *lines) == StorePart(
+        stored(
+            'ETag: "b"',
+            "Content-Type: a/b",
+            "Cache-Control: max-age=60",
+            length=length,
+            origin_lifetime=60.0,
+            requested_at=SENT,
+        ),
+        Part(*part),
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (b"bytes=90-99", "bytes 91-100/1000"),
+        (b"bytes=90-99", "bytes 90-98/1000"),
+        (b"bytes=90-99", "bytes 90-99/*"),
+        (b"bytes=90-99", "bytes */1000"),
+        (b"bytes=90-99", "items 90-99/1000"),
+        (b"bytes=-10", "bytes 0-9/1000"),
+        (b"bytes=990-", "bytes 990-999/2000"),
+        (b"bytes=90-99", "bytes 90-99/50"),
+    ],
+)
+def test_a_range_that_is_not_what_was_asked_for_is_passed_on(value, told):
+    assert part_of(value, told) == PassOn(NotStored.RANGE)
+
+
+def test_a_range_whose_length_is_not_what_it_says_is_passed_on():
+    assert part_of(b"bytes=90-99", "bytes 90-99/1000", length=11) == PassOn(NotStored.RANGE)
+    assert isinstance(part_of(b"bytes=90-99", "bytes 90-99/1000", length=None), StorePart)
+
+
+def test_a_range_that_may_not_be_stored_is_passed_on_with_the_reason():
+    told = part_of(b"bytes=90-99", "bytes 90-99/1000", "Cache-Control: no-store")
+    assert told == PassOn(NotStored.NO_STORE)
+    small = part_of(
+        b"bytes=90-99", "bytes 90-99/1000", length=None, policy=Policy(max_body_bytes=9)
+    )
+    assert small == PassOn(NotStored.TOO_LARGE)
+
+
+def test_a_200_to_a_range_is_the_whole():
+    told = meaning(head(200, length=1000), range_value=b"bytes=90-99")
+    assert isinstance(told, StoreBody)
 
 
 # Every other status.

@@ -17,7 +17,7 @@ from chunkside.core.decision import (
 )
 from chunkside.core.freshness import Policy
 from chunkside.core.policy import decide, fill_fields
-from tests.core.samples import NOW, absent, earlier, fields, present, request, stored
+from tests.core.samples import NOW, absent, earlier, fields, partial, present, request, stored
 
 POLICY = Policy()
 ETAG = 'ETag: "a"'
@@ -40,8 +40,18 @@ OLD_MARKER = absent(requested_at=earlier(300))
 MARKER_FOR_ANY = absent(requested_at=earlier(100), allows_any_origin=True)
 OLD_MARKER_FOR_ANY = absent(requested_at=earlier(301), allows_any_origin=True)
 
+# Bytes 100 to 199, and 200 to 299, of 1000.
+PARTS = partial(stored(ETAG, requested_at=earlier(100)), (100, 199), (200, 299))
+STALE_PARTS = replace(PARTS, stored=stored(ETAG, requested_at=earlier(300)))
+UNASKABLE_PARTS = replace(PARTS, stored=stored(requested_at=earlier(300)))
+
+
+def ranged(why, stale=None, value=b"bytes=0-9"):
+    return Fill(why, stale, value)
+
+
 MISS = Fill(Forward.URI_MISS)
-PARTIAL = FollowElseRelay(Forward.PARTIAL)
+
 BYPASS = Relay(Forward.BYPASS)
 METHOD = Relay(Forward.METHOD)
 
@@ -52,8 +62,16 @@ METHOD = Relay(Forward.METHOD)
         # Nothing is held.
         pytest.param(None, [], MISS, id="unknown"),
         pytest.param(None, [PAGE], MISS, id="unknown-for-a-page"),
-        pytest.param(None, [RANGE], PARTIAL, id="unknown-range"),
-        pytest.param(None, ["Range: bytes=-16"], PARTIAL, id="unknown-suffix"),
+        pytest.param(None, [RANGE], ranged(Forward.URI_MISS), id="unknown-range"),
+        pytest.param(
+            None,
+            ["Range: bytes=-16"],
+            Fill(Forward.URI_MISS, None, b"bytes=-16"),
+            id="unknown-suffix",
+        ),
+        pytest.param(
+            None, [RANGE, 'If-Range: "a"'], FollowElseRelay(Forward.URI_MISS), id="unknown-if-range"
+        ),
         pytest.param(None, ["Range: bytes=5-4"], MISS, id="unknown-malformed-range"),
         pytest.param(None, ["Range: items=0-9"], MISS, id="unknown-other-unit"),
         pytest.param(None, ['If-None-Match: "a"'], MISS, id="unknown-conditional"),
@@ -67,11 +85,14 @@ METHOD = Relay(Forward.METHOD)
         pytest.param(FRESH, ["Cache-Control: max-age=0"], Serve(FRESH, 200.0), id="max-age-0"),
         pytest.param(FRESH, ["Pragma: no-cache"], Serve(FRESH, 200.0), id="pragma"),
         pytest.param(STALE, [], Fill(Forward.STALE, STALE), id="stale"),
-        pytest.param(STALE, [RANGE], FollowElseRelay(Forward.STALE), id="stale-range"),
+        pytest.param(STALE, [RANGE], ranged(Forward.STALE, STALE), id="stale-range"),
+        pytest.param(
+            STALE, [RANGE, 'If-Range: "a"'], FollowElseRelay(Forward.STALE), id="stale-if-range"
+        ),
         pytest.param(STALE_BY_DATE, [], Fill(Forward.STALE, STALE_BY_DATE), id="stale-by-date"),
         pytest.param(STALE_UNASKABLE, [], Fill(Forward.STALE), id="stale-without-validator"),
         pytest.param(ADOPTED, [], Fill(Forward.STALE, ADOPTED), id="adopted"),
-        pytest.param(ADOPTED, [RANGE], FollowElseRelay(Forward.STALE), id="adopted-range"),
+        pytest.param(ADOPTED, [RANGE], ranged(Forward.STALE, ADOPTED), id="adopted-range"),
         # A body and a page.
         pytest.param(OF_A_PAGE, [PAGE], Serve(OF_A_PAGE, 200.0), id="same-page"),
         pytest.param(OF_A_PAGE, [], Serve(OF_A_PAGE, 200.0), id="no-page"),
@@ -82,16 +103,48 @@ METHOD = Relay(Forward.METHOD)
         pytest.param(
             OF_A_PAGE,
             [OTHER_PAGE, RANGE],
-            FollowElseRelay(Forward.VARY_MISS),
+            ranged(Forward.VARY_MISS),
             id="other-page-range",
         ),
         pytest.param(FOR_ANY_PAGE, [OTHER_PAGE], Serve(FOR_ANY_PAGE, 200.0), id="any-page"),
+        # Ranges.
+        pytest.param(PARTS, [], Fill(Forward.PARTIAL), id="parts-whole"),
+        pytest.param(PARTS, ["Range: bytes=5-4"], Fill(Forward.PARTIAL), id="parts-malformed"),
+        pytest.param(PARTS, [RANGE], ranged(Forward.PARTIAL), id="parts-other-range"),
+        pytest.param(PARTS, ["Range: bytes=100-199"], Serve(PARTS, 200.0), id="parts-exact"),
+        pytest.param(PARTS, ["Range: bytes=210-220"], Serve(PARTS, 200.0), id="parts-within"),
+        pytest.param(
+            PARTS,
+            ["Range: bytes=150-250"],
+            ranged(Forward.PARTIAL, None, b"bytes=150-250"),
+            id="parts-across-two",
+        ),
+        pytest.param(
+            PARTS, ["Range: bytes=-9"], ranged(Forward.PARTIAL, None, b"bytes=-9"), id="parts-end"
+        ),
+        pytest.param(PARTS, ["Range: bytes=1000-"], Serve(PARTS, 200.0), id="parts-beyond"),
+        pytest.param(PARTS, [ETAG.replace("ETag", "If-None-Match")], Serve(PARTS, 200.0), id="304"),
+        pytest.param(
+            STALE_PARTS,
+            ["Range: bytes=110-119"],
+            ranged(Forward.STALE, STALE_PARTS, b"bytes=110-119"),
+            id="stale-parts-within",
+        ),
+        pytest.param(STALE_PARTS, [RANGE], ranged(Forward.STALE), id="stale-parts-other-range"),
+        pytest.param(
+            UNASKABLE_PARTS,
+            ["Range: bytes=110-119"],
+            ranged(Forward.STALE, None, b"bytes=110-119"),
+            id="stale-parts-without-validator",
+        ),
         # A marker.
         pytest.param(MARKER, [], ServeAbsence(MARKER, 200.0), id="absent"),
         pytest.param(MARKER, ['If-None-Match: "a"'], ServeAbsence(MARKER, 200.0), id="absent-cond"),
         pytest.param(MARKER, ["Cache-Control: no-cache"], ServeAbsence(MARKER, 200.0), id="abs-nc"),
         pytest.param(MARKER, ["Range: bytes=5-4"], ServeAbsence(MARKER, 200.0), id="absent-bad"),
-        pytest.param(MARKER, [RANGE], PARTIAL, id="a-range-is-not-answered-from-a-marker"),
+        pytest.param(
+            MARKER, [RANGE], ranged(Forward.REQUEST), id="a-range-is-not-answered-from-a-marker"
+        ),
         pytest.param(MARKER, [PAGE], Fill(Forward.VARY_MISS), id="absent-for-a-page"),
         pytest.param(
             MARKER_FOR_ANY, [PAGE], ServeAbsence(MARKER_FOR_ANY, 200.0), id="absent-for-any-page"
@@ -295,3 +348,8 @@ def test_a_fill_asks_for_the_whole_as_it_is():
 def test_a_fill_of_a_stale_body_asks_whether_that_still_holds(held, conditions):
     sent = fill_fields(request(*CONDITIONS), present(stored(*held)))
     assert sent == fields("Accept-Encoding: identity", *conditions)
+
+
+def test_a_fill_of_a_range_asks_for_that_range_alone():
+    sent = fill_fields(request(RANGE, 'If-Match: "z"'), PARTS, b"bytes=0-9")
+    assert sent == fields("Accept-Encoding: identity", RANGE, 'If-None-Match: "a"')

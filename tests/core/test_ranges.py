@@ -4,12 +4,19 @@ from hypothesis import strategies as st
 
 from chunkside.core.decision import (
     NotModified,
-    Part,
     PreconditionFailed,
     Unsatisfiable,
     Whole,
 )
-from chunkside.core.ranges import first_byte, range_form, select, strong_validator
+from chunkside.core.entry import Part
+from chunkside.core.ranges import (
+    exact_part,
+    first_byte,
+    part_answered,
+    range_form,
+    select,
+    strong_validator,
+)
 from tests.core.samples import (
     A_MINUTE_BEFORE,
     A_SECOND_AFTER,
@@ -304,3 +311,34 @@ def test_an_if_range_that_is_repeated_fails():
 )
 def test_what_is_a_strong_validator(lines, validator):
     assert strong_validator(fields(*lines)) == validator
+
+
+# What a 206 has.
+
+
+@pytest.mark.parametrize(
+    ("value", "part"),
+    [
+        (b"bytes=0-9", Part(0, 9)),
+        (b"bytes=5-", None),
+        (b"bytes=-5", None),
+        (b"bytes=9-5", None),
+        (b"items=0-9", None),
+    ],
+)
+def test_a_part_is_named_by_both_of_its_ends_or_by_none(value, part):
+    assert exact_part(value) == part
+
+
+@pytest.mark.parametrize(
+    ("value", "told", "answered"),
+    [
+        (b"bytes=0-9", "bytes 0-9/100", (Part(0, 9), 100)),
+        (b"bytes=-10", "Bytes 90-99/100", (Part(90, 99), 100)),
+        (b"bytes=0-9", "bytes 0-9/*", None),
+        (b"bytes=0-9", "bytes 1-9/100", None),
+        (b"rows=0-9", "bytes 0-9/100", None),
+    ],
+)
+def test_an_answer_to_a_range_must_be_of_that_range(value, told, answered):
+    assert part_answered(value, fields(f"Content-Range: {told}")) == answered

@@ -37,12 +37,12 @@ async def soften(house, what):
 @pytest.mark.parametrize(
     ("what", "softened"),
     [
-        ("object", Softened(1, 0)),
-        (KEY, Softened(1, 0)),
-        (b"/a", Softened(1, 1)),
-        (b"/a/", Softened(1, 1)),
-        ("all", Softened(2, 1)),
-        (b"/b", Softened(0, 0)),
+        ("object", Softened(1, 0, 0)),
+        (KEY, Softened(1, 0, 0)),
+        (b"/a", Softened(1, 0, 1)),
+        (b"/a/", Softened(1, 0, 1)),
+        ("all", Softened(2, 0, 1)),
+        (b"/b", Softened(0, 0, 0)),
     ],
 )
 async def test_a_soft_purge_keeps_bodies_to_be_validated_and_drops_markers(held, what, softened):
@@ -124,7 +124,7 @@ async def test_a_soft_purge_holds_for_what_the_disk_has_and_was_not_read_yet(tmp
     )  # fmt: skip
     house.now.advance(1.0)
     house.origin.put(KEY, b"new", etag=b'"two"')
-    assert await soften(house, what) == Softened(0, 0)
+    assert await soften(house, what) == Softened(0, 0, 0)
     house.now.advance(0.001)
     assert (await house.get(KEY)).body == b"new"
     await close(house, disk)
@@ -150,8 +150,8 @@ async def test_a_large_purge_gives_others_their_turns(is_soft):
     index, steps = house.edges.index, []
 
     async def watch():
-        while index.marker_count:
-            steps.append(index.marker_count)
+        while index.markers.count:
+            steps.append(index.markers.count)
             await turns()
 
     watching = asyncio.get_running_loop().create_task(watch())

@@ -10,7 +10,7 @@ import xxhash
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from chunkside.core.entry import Now, StampPair, Stored
+from chunkside.core.entry import Now, Part, StampPair, Stored
 from chunkside.core.fields import Fields
 from chunkside.core.key import CacheKey, Namespace
 from chunkside.store import arrow_file
@@ -39,8 +39,13 @@ stored_bodies = st.builds(
 )
 
 
+def mark(nonce: int = 1) -> arrow_file.Mark:
+    return arrow_file.Mark(STAMPS, TABLE_ID, nonce)
+
+
 def a_file(stored: Stored, content: bytes, nonce: int = 77) -> bytes:
-    layout = arrow_file.layout(stored, STAMPS, TABLE_ID, nonce, len(content))
+    stored = replace(stored, length=len(content))
+    layout = arrow_file.layout(stored, None, mark(nonce), len(content))
     file = layout.prefix + content + layout.suffix(xxhash.xxh3_64_intdigest(content))
     assert len(file) == layout.size
     return file
@@ -63,19 +68,25 @@ def anonymous_kib() -> int:
     table_id=st.binary(min_size=16, max_size=16),
     nonce=u64,
     content=st.binary(max_size=300),
+    ends=st.none() | st.tuples(st.integers(0, 2**40), st.integers(0, 2**40)),
 )
-def test_all_that_is_laid_out_is_parsed_again(stored, stamps, table_id, nonce, content):
-    layout = arrow_file.layout(stored, stamps, table_id, nonce, len(content))
+def test_all_that_is_laid_out_is_parsed_again(stored, stamps, table_id, nonce, content, ends):
+    part = None
+    if ends is not None and content:
+        part = Part(ends[0], ends[0] + len(content) - 1)
+    complete = len(content) if part is None else part.last + 1 + ends[1]
+    stored = replace(stored, length=complete)
+    told = arrow_file.Mark(stamps, table_id, nonce)
+    layout = arrow_file.layout(stored, part, told, len(content))
     checksum = xxhash.xxh3_64_intdigest(content)
     file = layout.prefix + content + layout.suffix(checksum)
     wall = stored.requested_at.wall
     expected = replace(
         stored,
-        length=len(content),
         requested_at=Now(boot=NOW.boot - (NOW.wall - wall), wall=wall),
     )
     assert parse(file) == arrow_file.Parsed(
-        expected, table_id, stamps, nonce, layout.body_offset, checksum
+        expected, part, len(content), table_id, stamps, nonce, layout.body_offset, checksum
     )
     prefix, suffix = file[: layout.body_offset], file[layout.body_offset + len(content) :]
     assert arrow_file.check_ends(prefix, suffix, len(content), nonce) == checksum
@@ -99,7 +110,7 @@ def test_any_arrow_reader_opens_the_file(tmp_path, length):
     ]
     assert table.column_names[-1] == "checksum"
     assert row["checksum"] == xxhash.xxh3_64_intdigest(content)
-    assert row["body_length"] == length
+    assert (row["body_length"], row["complete_length"], row["first_byte"]) == (length, length, None)
 
 
 def test_the_file_uses_no_extension_types_and_no_dictionaries():
@@ -111,15 +122,17 @@ def test_the_file_uses_no_extension_types_and_no_dictionaries():
 
 @pytest.mark.parametrize("length", [*LENGTHS, 5 << 30])
 def test_the_body_begins_at_the_same_place_at_any_length(length):
-    layouts = [arrow_file.layout(a_stored(), STAMPS, TABLE_ID, 1, n) for n in (0, length)]
+    layouts = [
+        arrow_file.layout(replace(a_stored(), length=n), None, mark(), n) for n in (0, length)
+    ]
     assert layouts[0].body_offset == layouts[1].body_offset
 
 
 def test_laying_out_and_parsing_a_body_of_5_gib_takes_no_memory():
-    arrow_file.layout(a_stored(), STAMPS, TABLE_ID, 1, 10)
+    arrow_file.layout(a_stored(), None, mark(), 10)
     before = anonymous_kib()
     length = 5 << 30
-    layout = arrow_file.layout(a_stored(), STAMPS, TABLE_ID, 1, length)
+    layout = arrow_file.layout(replace(a_stored(), length=length), None, mark(), length)
     suffix = layout.suffix(123)
     parsed = arrow_file.parse(layout.prefix, suffix[-arrow_file.TAIL_BYTES :], layout.size, NOW)
     assert (parsed.stored.length, parsed.checksum) == (length, 123)
@@ -129,7 +142,17 @@ def test_laying_out_and_parsing_a_body_of_5_gib_takes_no_memory():
 def test_fields_that_are_too_long_are_refused():
     stored = replace(a_stored(), fields=Fields([(b"X", bytes(arrow_file.HEAD_BYTES))]))
     with pytest.raises(ValueError, match="too long"):
-        arrow_file.layout(stored, STAMPS, TABLE_ID, 1, 10)
+        arrow_file.layout(stored, None, mark(), 10)
+
+
+@pytest.mark.parametrize(
+    ("complete", "part"), [(11, None), (9, None), (12, Part(3, 12)), (5, Part(0, 9))]
+)
+def test_lengths_that_disagree_are_no_file_of_ours(complete, part):
+    layout = arrow_file.layout(replace(a_stored(), length=complete), part, mark(), 10)
+    file = layout.prefix + bytes(10) + layout.suffix(xxhash.xxh3_64_intdigest(bytes(10)))
+    with pytest.raises(arrow_file.CorruptError):
+        parse(file)
 
 
 FILE = a_file(a_stored(), b"0123456789" * 20)

@@ -214,7 +214,7 @@ def test_a_scan_unlinks_what_it_can_tell_is_bad(open_store, runner, tmp_path, fa
     async def before(store):
         await keep(store, some_bytes(SMALL))
         await keep(store, some_bytes(SMALL), a_key(b"/good"))
-        bad = store._directory.path_of(a_key())
+        bad = store._directory.path_of(a_key(), None)
         await store.close()
         return Path(bad)
 
@@ -238,7 +238,7 @@ def test_a_scan_unlinks_what_it_can_tell_is_bad(open_store, runner, tmp_path, fa
 def test_swapped_files_are_never_taken_for_each_other(open_store, runner, other):
     async def scenario(store):
         bodies = [await keep(store, some_bytes(SMALL), key) for key in (a_key(), other)]
-        paths = [store._directory.path_of(key) for key in (a_key(), other)]
+        paths = [store._directory.path_of(key, None) for key in (a_key(), other)]
         os.rename(paths[0], paths[0] + ".x")
         os.rename(paths[1], paths[0])
         os.rename(paths[0] + ".x", paths[1])
@@ -429,7 +429,7 @@ def test_a_scan_beside_another_process_leaves_its_temp_files_alone(open_store, r
         assert [batch async for batch in second.scan()] == []
         await writer.append(some_bytes(LARGE))
         await writer.commit(LARGE)
-        (temp,) = [first._directory.path_of(a_key())]
+        (temp,) = [first._directory.path_of(a_key(), None)]
         stale = Path(temp).with_name("." + Path(temp).name + ".1.00000000ffffffff.tmp")
         stale.write_bytes(b"")
         os.utime(stale, (1.0, 1.0))
@@ -443,7 +443,7 @@ def test_a_scan_beside_another_process_leaves_its_temp_files_alone(open_store, r
 def test_files_of_others_in_the_directory_are_left_alone(store, runner, tmp_path):
     async def scenario():
         body = await keep(store, b"x")
-        note = Path(store._directory.path_of(body.key)).with_name("note.txt")
+        note = Path(store._directory.path_of(body.key, None)).with_name("note.txt")
         note.write_text("mine")
         assert len([batch async for batch in store.scan()]) == 1
         assert note.read_text() == "mine"
@@ -469,7 +469,7 @@ def put_a_file_in_the_shards_place(shard: Path) -> None:
 def test_a_failed_unlink_is_counted_and_not_raised(store, runner, tmp_path, faults):
     async def scenario():
         body = await keep(store, some_bytes(SMALL))
-        put_a_file_in_the_shards_place(Path(store._directory.path_of(body.key)).parent)
+        put_a_file_in_the_shards_place(Path(store._directory.path_of(body.key, None)).parent)
         await store.remove([body])
         assert faults.seen == [("remove", "ENOTDIR")]
 
@@ -531,7 +531,7 @@ def test_small_bodies_are_read_at_once_where_the_file_system_has_no_such_reads(
         if reader.read_now() is None:
             assert await read_all(reader) == content
         assert bytes(reader.read_now() or b"") == content
-        os.truncate(store._directory.path_of(a_key()), 5000)
+        os.truncate(store._directory.path_of(a_key(), None), 5000)
         assert reader.read_now() is None
         with pytest.raises(BodyTorn):
             await read_all(reader)

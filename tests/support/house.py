@@ -14,7 +14,7 @@ from typing import Final
 
 from chunkside.core.budget import Limits
 from chunkside.core.decision import Refuse
-from chunkside.core.entry import Absent, BodyRef, Entry, Now, StampPair, Stored
+from chunkside.core.entry import Absent, BodyRef, Entry, Now, Part, StampPair, Stored
 from chunkside.core.fields import Fields
 from chunkside.core.freshness import Policy
 from chunkside.core.index import Index
@@ -315,10 +315,12 @@ class FailingStore:
     commits_waiting: int = 0
     removed: list[BodyRef] = field(default_factory=list)
 
-    async def begin(self, stored: Stored, stamps: StampPair, length: int | None) -> BodyWriter:
+    async def begin(
+        self, stored: Stored, stamps: StampPair, length: int | None, part: Part | None = None
+    ) -> BodyWriter:
         if self.fails_to_begin:
             raise StoreFault("begin", "ENOSPC")
-        return FailingWriter(self, await self.inner.begin(stored, stamps, length))
+        return FailingWriter(self, await self.inner.begin(stored, stamps, length, part))
 
     def reader(self, body: BodyRef) -> BodyReader | None:
         return None if self.fails_to_open else self.inner.reader(body)
@@ -328,8 +330,8 @@ class FailingStore:
             raise StoreFault("open", "EIO")
         return await self.inner.open(body)
 
-    async def find(self, key: CacheKey) -> Found | None:
-        return await self.inner.find(key)
+    async def find(self, key: CacheKey, part: Part | None = None) -> Found | None:
+        return await self.inner.find(key, part)
 
     def scan(self) -> AsyncIterator[list[Found]]:
         return self.inner.scan()

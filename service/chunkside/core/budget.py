@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from chunkside.core.entry import BodyRef, Present
+from chunkside.core.entry import BodyRef, Held
 from chunkside.core.key import CacheKey, is_plain
 
+Kind = Literal["body", "range", "marker"]
 Reason = Literal[
     "budget",
     "index_memory",
@@ -24,9 +25,10 @@ Reason = Literal[
 ]
 
 # Resident bytes, measured (docs/decisions.md) and rounded up: of a marker beside its key's own, at
-# a million keys of 45 bytes; of a body's entry, and of each field line that it keeps.
+# a million keys of 45 bytes; of a body's entry, each field line that it keeps, and each range.
 MARKER_FIXED_BYTES: Final = 176
 BODY_FIXED_BYTES: Final = 1200
+RANGE_FIXED_BYTES: Final = 700
 _FIELD_LINE_BYTES: Final = 300
 # What a key costs on top if it is not its object's plain path.
 _SPELLING_BYTES: Final = 400
@@ -58,9 +60,9 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """An entry that died. `body` is the file to unlink, None for a marker."""
+    """An entry that died, or one range of it. `body` is the file to unlink, None for a marker."""
 
-    kind: Literal["body", "marker"]
+    kind: Kind
     reason: Reason
     body: BodyRef | None = None
 
@@ -70,9 +72,27 @@ def cost_of_marker(key: CacheKey) -> int:
     return MARKER_FIXED_BYTES + len(key.target) + _spelling_bytes(key)
 
 
-def cost_of_entry(present: Present) -> int:
-    """What a body's entry costs in memory."""
-    key, lines = present.stored.key, present.stored.fields.lines
+@dataclass(slots=True)
+class Tally:
+    """What is held of one kind. `charge`: bytes of the one budget, `memory`: of the other."""
+
+    count: int = 0
+    charge: int = 0
+    memory: int = 0
+
+    def add(self, charge: int, memory: int, count: int = 1) -> None:
+        self.count += count
+        self.charge += charge
+        self.memory += memory
+
+
+def removal_of(body: BodyRef, reason: Reason) -> Removal:
+    return Removal("body" if body.part is None else "range", reason, body)
+
+
+def cost_of_entry(held: Held) -> int:
+    """What a body's entry costs in memory, or what one costs that ranges hang under."""
+    key, lines = held.stored.key, held.stored.fields.lines
     texts = sum(len(name) + len(value) + _FIELD_LINE_BYTES for name, value in lines)
     return BODY_FIXED_BYTES + 2 * len(key.target) + _spelling_bytes(key) + texts
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from chunkside.core.entry import Absent, Present, Stored
+from chunkside.core.entry import Absent, Held, Part, Stored
 
 
 class Forward(StrEnum):
@@ -36,6 +36,7 @@ class NotStored(StrEnum):
     CORS = "cors"
     SWITCHED_OFF = "off"
     UNASKED = "unasked"
+    RANGE = "range"
 
 
 # What `decide` returns: what to do with a request.
@@ -43,9 +44,9 @@ class NotStored(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Serve:
-    """`ttl`: seconds of freshness left."""
+    """`held` has what was asked for. `ttl`: seconds of freshness left."""
 
-    present: Present
+    held: Held
     ttl: float
 
 
@@ -57,15 +58,21 @@ class ServeAbsence:
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """Bring the whole representation. With `stale`, ask whether that one still holds."""
+    """Bring the whole representation. With `stale`, ask whether that one still holds, which has
+    what was asked for.
+
+    `range_value`: bring what this `Range` asks for, unless it is to be had from a fill of the whole
+    that is near enough.
+    """
 
     forward: Forward
-    stale: Present | None = None
+    stale: Held | None = None
+    range_value: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FollowElseRelay:
-    """A range: from a fill that is near enough, else from the origin as it was asked."""
+    """A range under `If-Range`: from a fill of the whole that is near enough, else as asked."""
 
     forward: Forward
 
@@ -105,6 +112,14 @@ class StoreBody:
 
 
 @dataclass(frozen=True, slots=True)
+class StorePart:
+    """`stored`: head of the representation that `part` is of."""
+
+    stored: Stored
+    part: Part
+
+
+@dataclass(frozen=True, slots=True)
 class Freshen:
     """The stale body holds; `stored` is its head brought up to date."""
 
@@ -128,7 +143,7 @@ class Nonsense:
     detail: str
 
 
-Conclusion = StoreBody | Freshen | JudgeWhole | PassOn | Nonsense
+Conclusion = StoreBody | StorePart | Freshen | JudgeWhole | PassOn | Nonsense
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +161,6 @@ AbsenceConclusion = StoreAbsence | PassOn
 @dataclass(frozen=True, slots=True)
 class Whole:
     pass
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Offsets of bytes, both inclusive."""
-
-    first: int
-    last: int
 
 
 @dataclass(frozen=True, slots=True)

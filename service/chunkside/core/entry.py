@@ -1,8 +1,9 @@
-"""What the index holds for a key: Present or Absent, never both."""
+"""What the index holds for a key: a body, parts of one, or its absence; never two of them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, replace
 from typing import Final
 
 from chunkside.core.fields import Fields
@@ -45,11 +46,24 @@ class StampPair:
 
 
 @dataclass(frozen=True, slots=True)
-class BodyRef:
-    """Names one stored body: where it lies and which file it must be.
+class Part:
+    """A range of a representation. Offsets of bytes, both inclusive."""
 
-    `blocks` counts disk blocks of 512 bytes. `inode` and `nonce` are both compared on opening,
-    since a path is reused by later fills and an inode by the file system.
+    first: int
+    last: int
+
+    @property
+    def length(self) -> int:
+        return self.last - self.first + 1
+
+
+@dataclass(frozen=True, slots=True)
+class BodyRef:
+    """Names one file of bytes: where it lies and which file it must be.
+
+    `length`: of the bytes in it. `blocks` counts disk blocks of 512 bytes. `inode` and `nonce` are
+    both compared on opening, since a path is reused by later fills and an inode by the file system.
+    `part`: which part of the representation it is, None for all of it.
     """
 
     key: CacheKey
@@ -57,6 +71,21 @@ class BodyRef:
     nonce: int
     length: int
     blocks: int
+    part: Part | None = None
+
+    @property
+    def name(self) -> tuple[int, int]:
+        """What tells this file from every other."""
+        return self.inode, self.nonce
+
+    @property
+    def first(self) -> int:
+        """Where in the representation its bytes begin."""
+        return 0 if self.part is None else self.part.first
+
+    @property
+    def last(self) -> int:
+        return self.first + self.length - 1
 
     @property
     def charge(self) -> int:
@@ -65,12 +94,13 @@ class BodyRef:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What is remembered of a 200 beside its bytes, and survives a restart.
+    """What is remembered of a representation beside its bytes, and survives a restart.
 
-    `fields`: end-to-end, as the origin sent them. `origin_lifetime`: seconds, None where the origin
-    gave none; ceilings and defaults are applied at each look-up. `initial_age`: seconds, from
-    `Age`.
-    `requested_at`: when the request was sent. `origin_field`: the request's own `Origin`, if any.
+    `fields`: end-to-end, as the origin sent them with a 200, or with a 206 less what speaks of the
+    part alone. `length`: of the whole representation. `origin_lifetime`: seconds, None where the
+    origin gave none; ceilings and defaults are applied at each look-up. `initial_age`: seconds,
+    from `Age`. `requested_at`: when the request was sent. `origin_field`: the request's own
+    `Origin`, if any.
     """
 
     key: CacheKey
@@ -100,12 +130,48 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """A body on disk. `must_validate`: adopted from a table that can't vouch for it."""
+    """A whole body on disk. `must_validate`: adopted from a table that can't vouch for it."""
 
     stored: Stored
     body: BodyRef
     token: int
     must_validate: bool = False
+
+    def body_for(self, _part: Part) -> BodyRef | None:
+        return self.body
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """Parts of one representation on disk, by their first bytes; none lies within another."""
+
+    stored: Stored
+    bodies: tuple[BodyRef, ...]
+    token: int
+    must_validate: bool = False
+
+    def body_for(self, part: Part) -> BodyRef | None:
+        """The file that holds all of `part`; None where there is none."""
+        # Since none lies within another, their last bytes are in the order of their first ones.
+        at = bisect_right(self.bodies, part.first, key=_first) - 1
+        if at < 0:
+            return None
+        return self.bodies[at] if self.bodies[at].last >= part.last else None
+
+    def with_body(self, body: BodyRef) -> Partial:
+        """With one more, which none holds, in place of those that lie within it."""
+        begin = end = bisect_left(self.bodies, body.first, key=_first)
+        while end < len(self.bodies) and self.bodies[end].last <= body.last:
+            end += 1
+        return replace(self, bodies=(*self.bodies[:begin], body, *self.bodies[end:]))
+
+    def without_body(self, body: BodyRef) -> Partial:
+        at = bisect_left(self.bodies, body.first, key=_first)
+        return replace(self, bodies=self.bodies[:at] + self.bodies[at + 1 :])
+
+
+def _first(body: BodyRef) -> int:
+    return body.first
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,4 +189,5 @@ class Absent:
     allows_any_origin: bool
 
 
-Entry = Present | Absent
+Held = Present | Partial
+Entry = Held | Absent

@@ -8,7 +8,7 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Final, Literal
 
-from chunkside.core.entry import Now, Present, Stored
+from chunkside.core.entry import Held, Now, Stored
 from chunkside.core.fields import Fields
 from chunkside.core.key import KeyClass
 
@@ -129,11 +129,11 @@ def remaining(stored: Stored, now: Now, policy: Policy) -> float:
     return min(left, policy.metadata_ttl - elapsed) if stored.key_class == "metadata" else left
 
 
-def may_serve_stale(present: Present, now: Now, policy: Policy) -> bool:
-    """Whether a stale body may stand in for an origin that fails (RFC 9111 §4.2.4)."""
-    stored = present.stored
+def may_serve_stale(held: Held, now: Now, policy: Policy) -> bool:
+    """Whether what is stale may stand in for an origin that fails (RFC 9111 §4.2.4)."""
+    stored = held.stored
     directives = cache_control(stored.fields)
-    if present.must_validate or not stored.has_validator:
+    if held.must_validate or not stored.has_validator:
         return False
     if not _FORBIDS_STALE.isdisjoint(directives):
         return False

@@ -7,13 +7,12 @@ from typing import assert_never
 
 from chunkside.core.decision import (
     NotModified,
-    Part,
     PreconditionFailed,
     Selection,
     Unsatisfiable,
     Whole,
 )
-from chunkside.core.entry import Absent, Stored
+from chunkside.core.entry import Absent, Part, Stored
 from chunkside.core.fields import Fields
 
 # A 304 updates what a client holds, whose own content fields stay (RFC 9110 §15.4.5).
@@ -45,7 +44,7 @@ def head_of(stored: Stored, selection: Selection) -> SelectedHead:
             return SelectedHead(stored.status, fields, 0, stored.length)
         case Part(first, last):
             told = b"bytes %d-%d/%d" % (first, last, stored.length)
-            kept = _without_checksums(fields)
+            kept = without_checksums(fields)
             return SelectedHead(206, kept.plus((b"Content-Range", told)), first, last + 1)
         case NotModified():
             return SelectedHead(304, fields.without(_LEFT_OUT_OF_304))
@@ -59,7 +58,7 @@ def head_of(stored: Stored, selection: Selection) -> SelectedHead:
             assert_never(selection)
 
 
-def _without_checksums(fields: Fields) -> Fields:
+def without_checksums(fields: Fields) -> Fields:
     """Without checksums of the whole: botocore, for one, would hold them against the part."""
     return Fields(line for line in fields if not line[0].lower().startswith(_CHECKSUMS))
 

@@ -1,8 +1,8 @@
-"""One mapping, key → Present or Absent, in order of use, within its budgets.
+"""One mapping, key → Present, Partial or Absent, in order of use, within its budgets.
 
-A key has one place or none, so it can't be both. Whatever dies leaves through a return value, and
-whoever called unlinks it: the index knows sizes and order, and no files. Nothing is stored but
-under a lease, which any drop, absence or other generation of its key revokes.
+Whatever dies leaves through a return value, and whoever called unlinks it: the index knows sizes
+and order, and no files. Nothing is stored but under a lease, which any drop or absence of its key
+revokes, and other bytes limit to more of their own generation.
 """
 
 from __future__ import annotations
@@ -10,109 +10,103 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from chunkside.core.budget import Limits, Reason, Removal, cost_of_entry, cost_of_marker
-from chunkside.core.entry import Absent, Entry, Now, Present, StampPair
-from chunkside.core.key import CacheKey, Namespace, Object, is_plain
-from chunkside.core.ranges import strong_validator
-from chunkside.core.slots import BODIES, Slots
-
-
-class Lease:
-    """The right to store what an origin says of a key, as of the moment before it was asked."""
-
-    __slots__ = ("is_refuted", "is_revoked", "key", "stamps")
-
-    def __init__(self, key: CacheKey, stamps: StampPair, *, is_revoked: bool) -> None:
-        self.key = key
-        self.stamps = stamps
-        self.is_revoked = is_revoked
-        # The key was seen to exist since: an absence would be older than that.
-        self.is_refuted = False
-
-    def allows(self, current: StampPair, now: Now) -> bool:
-        """Whether nothing was written, purged or learned of the key since."""
-        return not self.is_revoked and current == self.stamps and current.closed_until() <= now.boot
-
-
-class _Space:
-    __slots__ = ("entries", "namespace", "number")
-
-    def __init__(self, namespace: Namespace, number: int) -> None:
-        self.namespace = namespace
-        self.number = number
-        self.entries: dict[bytes, int] = {}
+from chunkside.core.budget import (
+    RANGE_FIXED_BYTES,
+    Kind,
+    Limits,
+    Reason,
+    Removal,
+    Tally,
+    cost_of_entry,
+    cost_of_marker,
+    removal_of,
+)
+from chunkside.core.entry import (
+    Absent,
+    BodyRef,
+    Entry,
+    Held,
+    Now,
+    Partial,
+    Present,
+    StampPair,
+    Stored,
+)
+from chunkside.core.holdings import Holdings, only_body
+from chunkside.core.key import CacheKey, Object
+from chunkside.core.lease import Lease
+from chunkside.core.ranges import generation_of
 
 
 class Index:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self.marker_count = 0
-        self.body_count = 0
-        self.marker_bytes = 0
-        self.body_bytes = 0
-        self.body_memory_bytes = 0
-        self._slots = Slots()
-        self._spaces: dict[Namespace, _Space] = {}
-        self._numbered: list[_Space | None] = []
-        self._free_numbers: list[int] = []
-        # Keys that are not their object's plain path, by object, so that a write finds them.
-        self._spellings: dict[Object, set[CacheKey]] = {}
+        self._held = Holdings()
         self._leases: dict[CacheKey, set[Lease]] = {}
 
     # Looking.
 
     def look_up(self, key: CacheKey) -> Entry | None:
-        slot = self._find(key)
-        if slot is None:
-            return None
-        what = self._slots.what[slot]
-        return what if isinstance(what, Present) else self._slots.unpack(slot)
+        return self._held.entry(key)
 
     def touch(self, key: CacheKey) -> None:
         """Marks the key's entry as the most recently used of its kind."""
-        slot = self._find(key)
-        if slot is not None:
-            self._slots.touch(slot)
+        self._held.touch(key)
+
+    def touch_body(self, body: BodyRef) -> None:
+        """The same for a body, or for a range, which is used and evicted by itself."""
+        if body.part is None:
+            self._held.touch(body.key)
+        else:
+            self._held.touch_range(body)
 
     def keys(self) -> Iterator[CacheKey]:
         """A snapshot of every key held."""
-        for space in list(self._spaces.values()):
-            for target in list(space.entries):
-                yield CacheKey(space.namespace, target)
+        return self._held.places.keys()
 
     def keys_of(self, target: Object) -> set[CacheKey]:
         """Every key, held or not, under which a look-up may find something of an object."""
-        keys = set(self._spellings.get(target, ()))
-        # A path that holds a decoded `?` or `%` is no target of this object, but maybe of another.
-        if is_plain(target.path):
-            keys |= {
-                CacheKey(space.namespace, target.path)
-                for space in self._spaces.values()
-                if space.namespace.location == target.location
-            }
-        return keys
+        return self._held.places.keys_of(target)
 
     @property
     def place_count(self) -> int:
         """Entries lie at places of smaller numbers, and stay there while they live."""
-        return len(self._slots.what)
+        return self._held.place_count
 
     def key_at(self, place: int) -> CacheKey | None:
-        """The key whose entry lies at a place; None where the place is empty."""
-        return None if self._slots.what[place] is None else self._key_of(place)
+        """The key whose entry lies at a place; None where there is no entry."""
+        return self._held.key_at(place)
+
+    @property
+    def tallies(self) -> dict[Kind, Tally]:
+        return self._held.tallies
+
+    @property
+    def markers(self) -> Tally:
+        return self._held.markers
+
+    @property
+    def bodies(self) -> Tally:
+        return self._held.bodies
+
+    @property
+    def ranges(self) -> Tally:
+        return self._held.ranges
+
+    @property
+    def key_count(self) -> int:
+        """Keys that have an entry, however many ranges hang under them."""
+        return self._held.key_count
 
     @property
     def total_bytes(self) -> int:
-        return self.marker_bytes + self.body_bytes
-
-    def memory_bytes(self) -> dict[str, int]:
-        """Resident bytes by kind of entry, as charged."""
-        return {"body": self.body_memory_bytes, "marker": self.marker_bytes}
+        """What all entries are charged of the byte budget."""
+        return self.markers.charge + self._held.file_bytes
 
     @property
     def memory_in_use(self) -> int:
         """Resident bytes of all entries, as charged."""
-        return self.marker_bytes + self.body_memory_bytes
+        return self.markers.memory + self._held.file_memory
 
     # Leases.
 
@@ -130,62 +124,98 @@ class Index:
         if not held:
             self._leases.pop(lease.key, None)
 
+    def leased_keys(self) -> list[CacheKey]:
+        """Keys that a fill is under way for."""
+        return list(self._leases)
+
+    def _others(self, key: CacheKey, but: Lease | None) -> Iterator[Lease]:
+        return (lease for lease in self._leases.get(key, ()) if lease is not but)
+
     def _revoke(self, key: CacheKey, but: Lease | None = None) -> None:
-        for lease in self._leases.get(key, ()):
-            if lease is not but:
-                lease.is_revoked = True
+        for lease in self._others(key, but):
+            lease.is_revoked = True
 
     # Storing.
 
-    def store(
-        self, lease: Lease, current: StampPair, present: Present, now: Now
-    ) -> list[Removal] | None:
-        """Makes `present` the key's entry; gives what that cost, None where the lease forbids it.
+    def store(self, lease: Lease, current: StampPair, new: Held, now: Now) -> list[Removal] | None:
+        """Makes `new` the key's entry; gives what that cost, None where the lease forbids it.
 
-        What is too large for the budget is among what it cost, and nothing else is evicted for it.
+        A Partial of one range joins what is held of its generation. What is too large for the
+        budget is among what it cost, and nothing else is evicted for it.
         """
-        if not lease.allows(current, now):
+        if not lease.allows(current, now) or not lease.is_for(generation_of(new.stored)):
             return None
-        return self._put(present, lease)
+        return self._put(new, lease)
 
-    def adopt(self, present: Present) -> list[Removal] | None:
-        """Takes in a body found on disk, unless something newer is known or on its way."""
-        key = present.stored.key
-        if self._find(key) is not None or key in self._leases:
-            return None
-        return self._put(present, None)
+    def adopt(self, new: Held) -> list[Removal] | None:
+        """Takes in a body or a range found on disk; None where it is to be left alone, since it is
+        known, or something newer may be on its way.
 
-    def _put(self, present: Present, lease: Lease | None) -> list[Removal]:
-        key = present.stored.key
+        Of two generations the one that was asked for later stays. A marker is newer than any file.
+        """
+        key, body = new.stored.key, only_body(new)
         old = self.look_up(key)
-        if not (isinstance(old, Present) and _is_same_generation(old, present)):
-            self._revoke(key, but=lease)
-        removed = self._take_out(key, "replaced")
-        limits, cost = self.limits, cost_of_entry(present)
-        if present.body.charge > limits.room_for_bodies:
-            return [*removed, Removal("body", "budget", present.body)]
-        if cost > limits.memory_for_bodies:
-            return [*removed, Removal("body", "index_memory", present.body)]
-        self._place(key, present)
-        self.body_count += 1
-        self.body_bytes += present.body.charge
-        self.body_memory_bytes += cost
+        if key in self._leases or self._held.has_range(body):
+            return None
+        if old is None or _is_same_generation(old, new):
+            is_known = isinstance(old, Present) and isinstance(new, Present)
+            return None if is_known else self._put(new, None)
+        if isinstance(new, Present) and not isinstance(old, Partial):
+            return None
+        if isinstance(old, Absent) or old.stored.requested_at.wall >= new.stored.requested_at.wall:
+            return [removal_of(body, "replaced")]
+        return self._put(new, None)
+
+    def _put(self, new: Held, lease: Lease | None) -> list[Removal]:
+        key, body = new.stored.key, only_body(new)
+        old, refusal = self.look_up(key), self._why_too_large(new)
+        if _is_same_generation(old, new):
+            if body.part is not None:
+                return self._join(new, body, refusal) + self._make_room()
+        else:
+            for other in self._others(key, lease):
+                other.limit(generation_of(new.stored))
+        removed = self._held.take(key, "replaced")
+        if refusal is not None:
+            return [*removed, removal_of(body, refusal)]
+        self._held.put(new)
         return removed + self._make_room()
 
+    def _join(self, new: Held, body: BodyRef, refusal: Reason | None) -> list[Removal]:
+        """Takes in a range of the very representation that is held, and the newer of both heads."""
+        old = self.look_up(new.stored.key)
+        assert isinstance(old, Present | Partial)
+        assert body.part is not None
+        if new.stored.requested_at.boot >= old.stored.requested_at.boot:
+            old = replace(old, stored=new.stored, must_validate=new.must_validate)
+            self._held.replace(old)
+        if refusal is not None:
+            return [removal_of(body, refusal)]
+        if isinstance(old, Present) or old.body_for(body.part) is not None:
+            return [removal_of(body, "replaced")]
+        return self._held.join(old, body)
+
+    def _why_too_large(self, new: Held) -> Reason | None:
+        body = only_body(new)
+        if body.charge > self.limits.room_for_bodies:
+            return "budget"
+        memory = cost_of_entry(new) + (0 if body.part is None else RANGE_FIXED_BYTES)
+        return "index_memory" if memory > self.limits.memory_for_bodies else None
+
     def freshen(
-        self, lease: Lease, current: StampPair, present: Present, now: Now
+        self, lease: Lease, current: StampPair, old: Held, stored: Stored, now: Now
     ) -> list[Removal] | None:
-        """Replaces a body's head, bytes unchanged; gives what a longer head cost, None where the
-        lease forbids it.
+        """Gives what was held as `old` another head, bytes unchanged; gives what a longer head
+        cost, None where the lease forbids it or other bytes are held.
         """
-        slot = self._find(lease.key)
-        if slot is None or not lease.allows(current, now):
+        held = self.look_up(lease.key)
+        if not isinstance(held, Present | Partial) or not lease.allows(current, now):
             return None
-        held = self._slots.what[slot]
-        if not isinstance(held, Present) or held.body != present.body:
+        if not (_is_same_generation(held, old) or _files(held) == _files(old)):
             return None
-        self._slots.what[slot] = present
-        self.body_memory_bytes += cost_of_entry(present) - cost_of_entry(held)
+        if held.token != current.token or not lease.is_for(generation_of(held.stored)):
+            return None
+        self._held.replace(replace(held, stored=stored, must_validate=False))
         return self._make_room()
 
     def remember(
@@ -195,87 +225,90 @@ class Index:
 
         What was held falls even where bodies leave no room to remember: an absence contradicts it.
         """
-        if lease.is_refuted or not lease.allows(current, now):
+        if lease.is_refuted or lease.only is not None or not lease.allows(current, now):
             return None
-        key = lease.key
+        key, limits = lease.key, self.limits
         self._revoke(key, but=lease)
-        removed = self._take_out(key, "replaced")
-        limits, cost = self.limits, cost_of_marker(key)
+        removed = self._held.take(key, "replaced")
+        cost = cost_of_marker(key)
         room = min(
-            limits.budget_bytes - self.body_bytes, limits.memory_bytes - self.body_memory_bytes
+            limits.budget_bytes - self._held.file_bytes,
+            limits.memory_bytes - self._held.file_memory,
         )
         if limits.max_markers < 1 or cost > room:
             return removed
-        while self.marker_count >= limits.max_markers:
+        while self.markers.count >= limits.max_markers:
             removed += self._evict_marker("marker_cap")
         while self.total_bytes + cost > limits.budget_bytes:
             removed += self._evict_marker("budget")
         while self.memory_in_use + cost > limits.memory_bytes:
             removed += self._evict_marker("index_memory")
-        self._slots.pack(self._place(key, key.target), absent)
-        self.marker_count += 1
-        self.marker_bytes += cost
+        self._held.put_marker(key, absent)
         return removed
 
     def _make_room(self) -> list[Removal]:
-        """Evicts until the budgets hold: markers down to their reserve, then bodies. The newest
-        stays, since it fits alone.
+        """Evicts until the budgets hold: markers down to their reserve, then bodies and ranges. The
+        newest stays, since it fits alone.
         """
-        limits, removed = self.limits, list[Removal]()
+        held, limits, removed = self._held, self.limits, list[Removal]()
         while (
             self.total_bytes > limits.budget_bytes
-            and self.marker_bytes > limits.marker_reserve_bytes
+            and self.markers.charge > limits.marker_reserve_bytes
         ):
             removed += self._evict_marker("budget")
         while (
             self.memory_in_use > limits.memory_bytes
-            and self.marker_bytes > limits.memory_reserve_bytes
+            and self.markers.memory > limits.memory_reserve_bytes
         ):
             removed += self._evict_marker("index_memory")
-        while self.body_bytes > limits.room_for_bodies or self.total_bytes > limits.budget_bytes:
-            removed += self._evict(self._slots.oldest(BODIES), "budget")
+        while held.file_bytes > limits.room_for_bodies or self.total_bytes > limits.budget_bytes:
+            removed += self._evict_body("budget")
         while (
-            self.body_memory_bytes > limits.memory_for_bodies
-            or self.memory_in_use > limits.memory_bytes
+            held.file_memory > limits.memory_for_bodies or self.memory_in_use > limits.memory_bytes
         ):
-            removed += self._evict(self._slots.oldest(BODIES), "index_memory")
+            removed += self._evict_body("index_memory")
         return removed
 
     def _evict_marker(self, reason: Reason) -> list[Removal]:
-        return self._evict(self._slots.marker_to_evict(), reason)
+        return self._held.take(self._held.marker_to_evict(), reason)
 
-    def _evict(self, slot: int | None, reason: Reason) -> list[Removal]:
-        assert slot is not None, "nothing is left to evict, and a budget is exceeded"
-        return self._take_out(self._key_of(slot), reason)
+    def _evict_body(self, reason: Reason) -> list[Removal]:
+        body = self._held.body_to_evict()
+        if body.part is None:
+            return self._held.take(body.key, reason)
+        return self._held.take_range(body, reason)
 
     # Dropping.
 
     def drop(self, key: CacheKey, reason: Reason) -> list[Removal]:
         """Forgets the key and lets no fill that is under way bring it back."""
         self._revoke(key)
-        return self._take_out(key, reason)
+        return self._held.take(key, reason)
 
     def drop_if(self, key: CacheKey, entry: Entry, reason: Reason) -> list[Removal]:
         """Drops `entry` where it is still what is held."""
         return self.drop(key, reason) if self.look_up(key) == entry else []
+
+    def drop_range(self, body: BodyRef, reason: Reason) -> list[Removal]:
+        """Forgets one range. Others of its key stay, and fills go on."""
+        return self._held.take_range(body, reason)
 
     def refute(self, key: CacheKey, by: Lease | None = None) -> list[Removal]:
         """The key was seen to exist: drops its marker, and no absence that is on its way makes one.
 
         Fills go on: a body that arrives is no contradiction. `by`: the lease of the fill that saw.
         """
-        for lease in self._leases.get(key, ()):
-            lease.is_refuted = lease.is_refuted or lease is not by
+        for lease in self._others(key, by):
+            lease.is_refuted = True
         is_marker = isinstance(self.look_up(key), Absent)
-        return self._take_out(key, "replaced") if is_marker else []
+        return self._held.take(key, "replaced") if is_marker else []
 
     def make_stale(self, key: CacheKey, reason: Reason) -> list[Removal]:
-        """A body is validated before its next use, a marker falls. Fills go on."""
-        slot = self._find(key)
-        what = None if slot is None else self._slots.what[slot]
-        if slot is None or not isinstance(what, Present):
-            return self._take_out(key, reason)
-        self._slots.what[slot] = replace(what, must_validate=True)
+        """What is held is validated before its next use, a marker falls. Fills go on."""
+        held = self.look_up(key)
+        if not isinstance(held, Present | Partial):
+            return self._held.take(key, reason)
+        self._held.replace(replace(held, must_validate=True))
         return []
 
     def drop_object(self, target: Object, reason: Reason) -> list[Removal]:
@@ -292,102 +325,24 @@ class Index:
     def drop_all(self, keys: Iterable[CacheKey], reason: Reason) -> list[Removal]:
         return [removal for key in keys for removal in self.drop(key, reason)]
 
-    def leased_keys(self) -> list[CacheKey]:
-        """Keys that a fill is under way for."""
-        return list(self._leases)
-
-    def _take_out(self, key: CacheKey, reason: Reason) -> list[Removal]:
-        space = self._spaces.get(key.namespace)
-        slot = space.entries.pop(key.target, None) if space is not None else None
-        if space is None or slot is None:
-            return []
-        what = self._slots.what[slot]
-        self._slots.free(slot)
-        if not space.entries:
-            del self._spaces[key.namespace]
-            self._numbered[space.number] = None
-            self._free_numbers.append(space.number)
-        self._forget_spelling(key)
-        if isinstance(what, Present):
-            self.body_count -= 1
-            self.body_bytes -= what.body.charge
-            self.body_memory_bytes -= cost_of_entry(what)
-            return [Removal("body", reason, what.body)]
-        self.marker_count -= 1
-        self.marker_bytes -= cost_of_marker(key)
-        return [Removal("marker", reason)]
-
-    # Places.
-
-    def _find(self, key: CacheKey) -> int | None:
-        space = self._spaces.get(key.namespace)
-        return None if space is None else space.entries.get(key.target)
-
-    def _place(self, key: CacheKey, what: Present | bytes) -> int:
-        space = self._spaces.get(key.namespace)
-        if space is None:
-            space = self._open_space(key.namespace)
-        slot = space.entries[key.target] = self._slots.add(what, space.number)
-        if not is_plain(key.target):
-            self._spellings.setdefault(key.object, set()).add(key)
-        return slot
-
-    def _open_space(self, namespace: Namespace) -> _Space:
-        if self._free_numbers:
-            number = self._free_numbers.pop()
-        else:
-            number = len(self._numbered)
-            self._numbered.append(None)
-        space = self._numbered[number] = self._spaces[namespace] = _Space(namespace, number)
-        return space
-
-    def _key_of(self, slot: int) -> CacheKey:
-        what = self._slots.what[slot]
-        if isinstance(what, Present):
-            return what.stored.key
-        space = self._numbered[self._slots.space(slot)]
-        assert space is not None and what is not None
-        return CacheKey(space.namespace, what)
-
-    def _forget_spelling(self, key: CacheKey) -> None:
-        if is_plain(key.target):
-            return
-        spellings = self._spellings[key.object]
-        spellings.discard(key)
-        if not spellings:
-            del self._spellings[key.object]
-
     # Invariants.
 
     def check_invariants(self) -> None:
         """Raises AssertionError where the books don't agree. For tests; O(n)."""
-        markers = [self._key_of(slot) for slot in self._slots.markers()]
-        bodies = [
-            what
-            for slot in self._slots.in_order(BODIES)
-            if isinstance(what := self._slots.what[slot], Present)
-        ]
-        listed = {*markers, *(body.stored.key for body in bodies)}
-        assert len(listed) == len(markers) + len(bodies), "a key has two places"
-        assert listed == set(self.keys()), "what is listed is not what is held"
-        assert (self.marker_count, self.body_count) == (len(markers), len(bodies))
-        assert self.marker_bytes == sum(map(cost_of_marker, markers))
-        assert self.body_bytes == sum(body.body.charge for body in bodies)
-        assert self.body_memory_bytes == sum(map(cost_of_entry, bodies))
-        assert self.memory_in_use <= self.limits.memory_bytes, "over the memory"
-        assert self.total_bytes <= max(self.limits.budget_bytes, 0), "over the budget"
-        assert self.marker_count <= self.limits.max_markers
-        spelled = {key for keys in self._spellings.values() for key in keys}
-        assert spelled == {key for key in listed if not is_plain(key.target)}
-        assert all(space.entries for space in self._spaces.values()), "an empty namespace is kept"
-        numbers = len(self._spaces) + len(self._free_numbers)
-        assert len(self._numbered) == numbers, "a namespace's number is lost"
+        self._held.check_invariants()
+        limits = self.limits
+        assert self.memory_in_use <= limits.memory_bytes, "over the memory"
+        assert self.total_bytes <= max(limits.budget_bytes, 0), "over the budget"
+        assert self.markers.count <= limits.max_markers
 
 
-def _is_same_generation(one: Present, other: Present) -> bool:
-    validator = strong_validator(one.stored.fields)
-    return (
-        validator is not None
-        and validator == strong_validator(other.stored.fields)
-        and one.stored.length == other.stored.length
-    )
+def _files(held: Held) -> tuple[BodyRef, ...]:
+    return (held.body,) if isinstance(held, Present) else held.bodies
+
+
+def _is_same_generation(one: Entry | None, other: Held) -> bool:
+    """Whether both are bytes of one representation, under the same stamps."""
+    if not isinstance(one, Present | Partial) or one.token != other.token:
+        return False
+    generation = generation_of(one.stored)
+    return generation is not None and generation == generation_of(other.stored)

@@ -27,9 +27,11 @@ from chunkside.core.decision import (
     ServeAbsence,
     StoreAbsence,
     StoreBody,
+    StorePart,
+    Whole,
     Write,
 )
-from chunkside.core.entry import Entry, Now, Present, Stored
+from chunkside.core.entry import Absent, Entry, Held, Now, Part, Present, Stored
 from chunkside.core.fields import Fields
 from chunkside.core.freshness import (
     Policy,
@@ -40,7 +42,8 @@ from chunkside.core.freshness import (
     origin_lifetime,
     remaining,
 )
-from chunkside.core.ranges import range_form
+from chunkside.core.heads import without_checksums
+from chunkside.core.ranges import part_answered, range_form, select, single_range
 from chunkside.core.request import Request
 from chunkside.core.response import ResponseHead
 from chunkside.core.storability import allows_any_origin, why_not_absence, why_not_body
@@ -76,6 +79,8 @@ _KEPT_ON_FRESHEN = frozenset(
         b"set-cookie",
     }
 )
+# What a 206 says of its own bytes.
+_OF_A_PART = frozenset({b"content-range", b"content-length"})
 
 
 def decide(request: Request, entry: Entry | None, now: Now, policy: Policy) -> Decision:
@@ -91,20 +96,19 @@ def decide(request: Request, entry: Entry | None, now: Now, policy: Policy) -> D
     form = range_form(request.fields)
     if _must_not_touch_the_cache(request) or form == "several":
         return Relay(Forward.BYPASS)
-    if isinstance(entry, Present):
-        return _decide_present(request, entry, now, policy, is_ranged=form == "single")
-    is_partial = request.method == "HEAD" or form == "single"
+    if entry is not None and not isinstance(entry, Absent):
+        return _decide_held(request, entry, now, policy)
     why = Forward.URI_MISS
-    if entry is not None and (not is_partial or policy.negative_scope == "all"):
+    if entry is not None:
         ttl = entry.lifetime - age(entry.requested_at, now)
-        is_for_this_origin = entry.allows_any_origin or b"origin" not in request.fields
-        if ttl > 0 and is_for_this_origin:
+        is_for_all = entry.allows_any_origin or b"origin" not in request.fields
+        is_partial = request.method == "HEAD" or form == "single"
+        is_answer = not is_partial or policy.negative_scope == "all"
+        if ttl > 0 and is_for_all and is_answer:
             return ServeAbsence(entry, ttl)
-        why = Forward.VARY_MISS if ttl > 0 else Forward.STALE
-    if not is_partial:
-        return Fill(why)
-    is_head = request.method == "HEAD"
-    return Relay(Forward.METHOD) if is_head else FollowElseRelay(Forward.PARTIAL)
+        unusable = Forward.VARY_MISS if not is_for_all else Forward.REQUEST
+        why = unusable if ttl > 0 else Forward.STALE
+    return Relay(Forward.METHOD) if request.method == "HEAD" else _ask(request, why, None)
 
 
 def _refuse(request: Request, policy: Policy) -> Refuse | None:
@@ -147,18 +151,28 @@ def _must_not_touch_the_cache(request: Request) -> bool:
     )
 
 
-def _decide_present(
-    request: Request, present: Present, now: Now, policy: Policy, *, is_ranged: bool
-) -> Decision:
-    stored = present.stored
+def _decide_held(request: Request, held: Held, now: Now, policy: Policy) -> Decision:
+    stored = held.stored
     if not _is_for_the_same_origin(request.fields, stored):
-        return _ask(request, Forward.VARY_MISS, None, is_ranged=is_ranged)
+        return _ask(request, Forward.VARY_MISS, None)
+    has_it = _has_what_is_asked_for(request, held)
     ttl = remaining(stored, now, policy)
-    if ttl > 0 and not present.must_validate:
-        return Serve(present, ttl)
-    return _ask(
-        request, Forward.STALE, present if stored.has_validator else None, is_ranged=is_ranged
-    )
+    if ttl > 0 and not held.must_validate:
+        return Serve(held, ttl) if has_it else _ask(request, Forward.PARTIAL, None)
+    return _ask(request, Forward.STALE, held if has_it and stored.has_validator else None)
+
+
+def _has_what_is_asked_for(request: Request, held: Held) -> bool:
+    if isinstance(held, Present) or request.method == "HEAD":
+        return True
+    match select(request.fields, held.stored):
+        case Part() as part:
+            return held.body_for(part) is not None
+        case Whole():
+            return False
+        case _:
+            # An answer that has no body.
+            return True
 
 
 def _is_for_the_same_origin(fields: Fields, stored: Stored) -> bool:
@@ -169,17 +183,22 @@ def _is_for_the_same_origin(fields: Fields, stored: Stored) -> bool:
     return origin is not None and origin == stored.origin_field
 
 
-def _ask(request: Request, why: Forward, stale: Present | None, *, is_ranged: bool) -> Decision:
+def _ask(request: Request, why: Forward, stale: Held | None) -> Decision:
     if request.method == "HEAD":
         return Relay(why)
-    return FollowElseRelay(why) if is_ranged else Fill(why, stale)
+    range_value = single_range(request.fields)
+    if range_value is not None and b"if-range" in request.fields:
+        return FollowElseRelay(why)
+    return Fill(why, stale, range_value)
 
 
-def fill_fields(request: Request, stale: Present | None) -> Fields:
+def fill_fields(request: Request, stale: Held | None, range_value: bytes | None = None) -> Fields:
     """What a fill sends: the client's fields less conditions, ranges and encodings, our own
     added.
     """
     fields = request.fields.without(_STRIPPED_FROM_FILLS).plus((b"Accept-Encoding", b"identity"))
+    if range_value is not None:
+        fields = fields.plus((b"Range", range_value))
     if stale is None:
         return fields
     if stale.stored.etag is not None:
@@ -190,15 +209,18 @@ def fill_fields(request: Request, stale: Present | None) -> Fields:
 
 
 def conclude(
-    request: Request, stale: Present | None, head: ResponseHead, sent_at: Now, policy: Policy
+    request: Request, asked: Fill, head: ResponseHead, sent_at: Now, policy: Policy
 ) -> Conclusion:
     """What the head of an answer to a fill means. `sent_at`: when its request was sent."""
+    stale = asked.stale
     match head.status:
         case 200:
             reason = why_not_body(head, request.key_class, policy)
             if reason is not None:
                 return PassOn(reason)
             return StoreBody(_stored(request, head, sent_at))
+        case 206 if asked.range_value is not None:
+            return _conclude_part(request, asked.range_value, head, sent_at, policy)
         case 304 if stale is not None:
             return _freshen(request, stale.stored, head, sent_at, policy)
         case status if status in (204, 205, 206, 304) or not 200 <= status < 600:
@@ -209,11 +231,26 @@ def conclude(
             return JudgeWhole()
 
 
+def _conclude_part(
+    request: Request, range_value: bytes, head: ResponseHead, sent_at: Now, policy: Policy
+) -> Conclusion:
+    answered = part_answered(range_value, head.fields)
+    if answered is None or head.length not in (None, answered[0].length):
+        return PassOn(NotStored.RANGE)
+    part, length = answered
+    reason = why_not_body(replace(head, length=part.length), request.key_class, policy)
+    if reason is not None:
+        return PassOn(reason)
+    # What is kept is the head of the whole, as far as the part's tells it.
+    whole = replace(head, fields=without_checksums(head.fields.without(_OF_A_PART)), length=length)
+    return StorePart(_stored(request, whole, sent_at), part)
+
+
 def _stored(request: Request, head: ResponseHead, sent_at: Now) -> Stored:
     return Stored(
         key=request.key,
         key_class=request.key_class,
-        status=head.status,
+        status=200,
         fields=head.fields,
         length=head.length if head.length is not None else 0,
         origin_lifetime=origin_lifetime(head.fields),
@@ -297,8 +334,8 @@ def is_changed(held: Entry | None, now: Stored | None) -> bool | None:
     """
     if held is None:
         return False
-    if not isinstance(held, Present) or now is None:
-        return isinstance(held, Present) or now is not None
+    if isinstance(held, Absent) or now is None:
+        return not isinstance(held, Absent) or now is not None
     before = held.stored
     if before.etag is not None and now.etag is not None:
         return before.etag.removeprefix(b"W/") != now.etag.removeprefix(b"W/")

@@ -7,13 +7,12 @@ from typing import Literal
 
 from chunkside.core.decision import (
     NotModified,
-    Part,
     PreconditionFailed,
     Selection,
     Unsatisfiable,
     Whole,
 )
-from chunkside.core.entry import Stored
+from chunkside.core.entry import Part, Stored
 from chunkside.core.fields import Fields
 from chunkside.core.freshness import http_date
 
@@ -21,10 +20,13 @@ from chunkside.core.freshness import http_date
 _SINGLE = re.compile(
     rb"bytes=[ \t]*(?:([0-9]{1,99})-([0-9]{0,99})|-([0-9]{1,99}))[ \t]*", re.IGNORECASE
 )
+_CONTENT_RANGE = re.compile(rb"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})", re.IGNORECASE)
 _ENTITY_TAG = re.compile(rb'(W/)?"([^"]*)"')
 _STRONG_AFTER_SECONDS = 60.0
 
 RangeForm = Literal["none", "single", "several"]
+Generation = tuple[bytes, int]
+"""Strong validator and length: bytes of two representations that have the same are the same."""
 
 
 def range_form(fields: Fields) -> RangeForm:
@@ -37,10 +39,31 @@ def range_form(fields: Fields) -> RangeForm:
     return "single" if _bounds(value) is not None else "none"
 
 
+def single_range(fields: Fields) -> bytes | None:
+    """The field's value where it asks for a single range."""
+    return fields.combined(b"range") if range_form(fields) == "single" else None
+
+
 def first_byte(fields: Fields) -> int | None:
     """Offset of a single range's first byte; None for one that counts from the end."""
     bounds = _bounds(fields.combined(b"range"))
     return None if bounds is None else bounds[0]
+
+
+def exact_part(range_value: bytes) -> Part | None:
+    """The part that a range names by both of its ends; None where it leaves one to the length."""
+    first, last = _bounds(range_value) or (None, None)
+    return None if first is None or last is None else Part(first, last)
+
+
+def part_answered(range_value: bytes, fields: Fields) -> tuple[Part, int] | None:
+    """Which part a 206 has, and of how many bytes in all; None where that isn't what was asked."""
+    told = _CONTENT_RANGE.fullmatch(fields.combined(b"content-range").strip())
+    bounds = _bounds(range_value)
+    if told is None or bounds is None:
+        return None
+    part, length = Part(int(told[1]), int(told[2])), int(told[3])
+    return (part, length) if _part(bounds, length) == part else None
 
 
 def _bounds(value: bytes) -> tuple[int | None, int | None] | None:
@@ -118,6 +141,12 @@ def strong_validator(fields: Fields) -> bytes | None:
     None if there is neither.
     """
     return _strong_tag(fields) if b"etag" in fields else _strong_date(fields)
+
+
+def generation_of(stored: Stored) -> Generation | None:
+    """None where nothing can tell its bytes from another's."""
+    validator = strong_validator(stored.fields)
+    return None if validator is None else (validator, stored.length)
 
 
 def _strong_tag(fields: Fields) -> bytes | None:

@@ -15,12 +15,13 @@ from __future__ import annotations
 from array import array
 from typing import Final
 
-from chunkside.core.entry import Absent, Now, Present
+from chunkside.core.entry import Absent, BodyRef, Now, Partial, Present
 
 COLD: Final = 0
 BODIES: Final = 1
 HOT: Final = 2
-_HEADS: Final = 3
+PARTIALS: Final = 3
+_HEADS: Final = 4
 
 _IS_GONE: Final = 1
 _ANY_ORIGIN: Final = 2
@@ -28,10 +29,14 @@ _IS_HOT: Final = 4
 _FLAG_BITS: Final = 8
 
 
-class Slots:
-    """Numbered places, each on one of three lists, least recently used first.
+What = Present | Partial | BodyRef | bytes
 
-    A place holds a Present, or an absence packed into the arrays beside its target.
+
+class Slots:
+    """Numbered places, each on one of four lists, least recently used first.
+
+    A place holds a Present; a Partial, or a file of one, which goes by itself; or an absence,
+    packed into the arrays beside its target.
     """
 
     __slots__ = (
@@ -49,7 +54,7 @@ class Slots:
 
     def __init__(self) -> None:
         # The first places are the heads of the circular lists.
-        self.what: list[Present | bytes | None] = [None] * _HEADS
+        self.what: list[What | None] = [None] * _HEADS
         self._next = array("I", range(_HEADS))
         self._prev = array("I", range(_HEADS))
         self._tag = array("I", [0] * _HEADS)
@@ -60,7 +65,7 @@ class Slots:
         self._count = [0] * _HEADS
         self._free: list[int] = []
 
-    def add(self, what: Present | bytes, space: int) -> int:
+    def add(self, what: What, space: int) -> int:
         """Puts `what` at the used end of its list; gives its number."""
         if self._free:
             slot = self._free.pop()
@@ -90,14 +95,15 @@ class Slots:
     def touch(self, slot: int) -> None:
         """Puts a place at the used end of its list; a marker becomes hot."""
         self._unlink(slot)
-        if not isinstance(self.what[slot], Present):
+        if isinstance(self.what[slot], bytes):
             self._tag[slot] |= _IS_HOT
         self._append(slot, self._list_of(slot))
 
     def _list_of(self, slot: int) -> int:
-        if isinstance(self.what[slot], Present):
-            return BODIES
-        return HOT if self._tag[slot] & _IS_HOT else COLD
+        what = self.what[slot]
+        if isinstance(what, bytes):
+            return HOT if self._tag[slot] & _IS_HOT else COLD
+        return PARTIALS if isinstance(what, Partial) else BODIES
 
     def marker_to_evict(self) -> int | None:
         """The place of the marker that goes first."""
@@ -112,6 +118,10 @@ class Slots:
         """The least recently used place of a list."""
         slot = self._next[which]
         return slot if slot != which else None
+
+    def count(self, which: int) -> int:
+        """How many places are on a list."""
+        return self._count[which]
 
     def in_order(self, which: int) -> list[int]:
         """All places of a list, least recently used first."""

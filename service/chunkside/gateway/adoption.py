@@ -4,11 +4,11 @@ process.
 
 from __future__ import annotations
 
-from chunkside.core.budget import Removal
-from chunkside.core.entry import Present
+from chunkside.core.budget import removal_of
+from chunkside.core.entry import Part
 from chunkside.core.key import CacheKey
 from chunkside.gateway.edges import Edges
-from chunkside.gateway.ports import Found
+from chunkside.gateway.ports import Found, as_held
 
 
 class Adoption:
@@ -19,13 +19,16 @@ class Adoption:
     def __init__(self, edges: Edges) -> None:
         self._edges = edges
 
-    async def look(self, key: CacheKey) -> Present | None:
-        """The entry of a body that the index missed; None where there is none that may be used."""
+    async def look(self, key: CacheKey, part: Part | None) -> None:
+        """Takes in the body that the index missed, else the range."""
         store = self._edges.store
         if not self._edges.is_scanning and not store.is_shared:
-            return None
+            return
         found = await store.find(key)
-        return None if found is None else self.adopt(found)
+        if found is None and part is not None:
+            found = await store.find(key, part)
+        if found is not None:
+            self.adopt(found)
 
     async def scan(self) -> None:
         """Takes in everything, batch by batch; answers go on meanwhile."""
@@ -36,8 +39,9 @@ class Adoption:
         finally:
             self._edges.is_scanning = False
 
-    def adopt(self, found: Found) -> Present | None:
-        """Makes a found body the key's entry where the stamps allow it; a dead one is removed.
+    def adopt(self, found: Found) -> None:
+        """Makes what was found the key's entry, or joins it to that, where the stamps allow it; a
+        dead file is removed.
 
         A body stored under another table may have been written over unseen: it is validated before
         its first use, or dropped if it can't be.
@@ -49,12 +53,7 @@ class Adoption:
             found.stamps != current if is_vouched_for else not found.stored.has_validator
         )  # fmt: skip
         if is_dead:
-            edges.discard([Removal("body", "invalidated", found.body)])
-            return None
-        present = Present(found.stored, found.body, current.token, must_validate=not is_vouched_for)
-        removals = edges.index.adopt(present)
-        if removals is None:
-            return None
-        edges.discard(removals)
-        is_held = all(removal.body != present.body for removal in removals)
-        return present if is_held else None
+            edges.discard([removal_of(found.body, "invalidated")])
+            return
+        held = as_held(found.stored, found.body, current.token, must_validate=not is_vouched_for)
+        edges.discard(edges.index.adopt(held) or [])

@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import Final
 
 from chunkside.core.cache_status import CacheStatus, Result
+from chunkside.core.entry import Stored
 from chunkside.core.heads import SelectedHead, head_of
 from chunkside.core.ranges import select
 from chunkside.core.request import Request
 from chunkside.gateway.errors import BodyTorn, OriginUnreachable
-from chunkside.gateway.fills import Fill
+from chunkside.gateway.fill import Fill
 from chunkside.gateway.growing import SMALL_BODY_BYTES, LeftBehind
 from chunkside.gateway.origin import rest_until
 from chunkside.gateway.outcomes import Filled
@@ -28,6 +29,8 @@ class Delivery:
     """Follows the body from the moment it is made, so that nothing it needs is let go of."""
 
     def __init__(self, upstream: Upstream, fill: Fill, filled: Filled, start: int = 0) -> None:
+        # Where in the representation the body's bytes begin.
+        self._first = 0 if filled.part is None else filled.part.first
         self._upstream = upstream
         self._fill = fill
         self._filled = filled
@@ -38,7 +41,7 @@ class Delivery:
         try:
             await self._wait_for_length()
             length = self._body.length
-            stored = replace(self._filled.stored, length=length or 0)
+            stored = self._stored(length or 0)
             head = head_of(stored, select(request.fields, stored))
             body: bytes | AsyncIterator[Buffer] = b""
             if length is None and head.status == 200:
@@ -61,6 +64,11 @@ class Delivery:
             release=self._follower.close,
         )
 
+    def _stored(self, length: int) -> Stored:
+        """The representation's head, of a body of `length` bytes."""
+        stored = self._filled.stored
+        return stored if self._filled.part is not None else replace(stored, length=length)
+
     async def _wait_for_length(self) -> None:
         if self._body.length is not None:
             return
@@ -79,7 +87,7 @@ class Delivery:
             whole = await self._body.whole()
         except BodyTorn as torn:
             raise OriginUnreachable("The origin broke off in the middle of its answer.") from torn
-        return whole[head.first : head.end]
+        return whole[head.first - self._first : head.end - self._first]
 
     async def _stream(self, position: int, end: int | None) -> AsyncIterator[Buffer]:
         """Bytes from `position` to `end`, exclusive; to wherever the body ends where that is
@@ -91,7 +99,7 @@ class Delivery:
                 if end is None and not await follower.wait_at(position):
                     return
                 most = SLICE_BYTES if end is None else min(SLICE_BYTES, end - position)
-                piece = await follower.read(position, most)
+                piece = await follower.read(position - self._first, most)
                 position += len(piece)
                 yield piece
             return
@@ -105,6 +113,6 @@ class Delivery:
         length = self._body.length
         if length is None or end is None:
             raise BodyTorn
-        stored = replace(self._filled.stored, length=length)
-        async for piece in rest_until(self._upstream, self._fill.asked, stored, position, end):
+        stored, asked = self._stored(length), self._fill.asked
+        async for piece in rest_until(self._upstream, asked, stored, position, end):
             yield piece

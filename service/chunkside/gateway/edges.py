@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from chunkside.core.budget import Reason, Removal
+from chunkside.core.budget import Reason, Removal, removal_of
 from chunkside.core.changes import Changes
-from chunkside.core.entry import Absent, Entry, Now, Present
+from chunkside.core.entry import Absent, BodyRef, Entry, Held, Now, Part, Stored
 from chunkside.core.freshness import Policy
-from chunkside.core.index import Index, Lease
+from chunkside.core.index import Index
 from chunkside.core.key import CacheKey, Object
+from chunkside.core.lease import Lease
+from chunkside.core.ranges import generation_of
 from chunkside.gateway.errors import StoreFault
-from chunkside.gateway.ports import BodyStore, Clock, Observer, StampTable, Upstream
+from chunkside.gateway.ports import BodyStore, Clock, Observer, StampTable, Upstream, as_held
 from chunkside.gateway.tasks import Tasks
 
 Stamped = TypeVar("Stamped")
@@ -57,9 +59,9 @@ class Edges:
         if entry.token != self.stamps.read(target).token:
             self.discard(self.index.drop(key, "invalidated"))
             return None
-        if isinstance(entry, Present) and entry.must_validate:
+        if not isinstance(entry, Absent) and entry.must_validate:
             return entry
-        asked_at = (entry.stored if isinstance(entry, Present) else entry).requested_at
+        asked_at = (entry if isinstance(entry, Absent) else entry.stored).requested_at
         if asked_at.boot <= self.changes.last_above(target):
             self.discard(self.index.make_stale(key, "invalidated"))
             return self.index.look_up(key)
@@ -70,17 +72,18 @@ class Edges:
         self.changes.note(key.object, self.now().boot)
         self.observer.invalidated("metadata")
 
-    def store_body(self, lease: Lease, present: Present) -> bool:
-        """Makes a committed file the key's entry; where the lease forbids it, has the file
-        removed.
+    def store_body(self, lease: Lease, stored: Stored, body: BodyRef) -> bool:
+        """Makes a committed file the key's entry, or a range of it; where the lease forbids it, has
+        the file removed.
         """
         current = self.stamps.read(lease.key.object)
-        removals = self.index.store(lease, current, present, self.now())
+        held = as_held(stored, body, lease.stamps.token)
+        removals = self.index.store(lease, current, held, self.now())
         if removals is None:
-            self.discard([Removal("body", "invalidated", present.body)])
+            self.discard([removal_of(body, "invalidated")])
             return False
         self.discard(removals)
-        return all(removal.body != present.body for removal in removals)
+        return all(removal.body != body for removal in removals)
 
     def remember_absence(self, lease: Lease, absent: Absent) -> bool:
         current = self.stamps.read(lease.key.object)
@@ -90,13 +93,23 @@ class Edges:
         self.discard(removals)
         return self.index.look_up(lease.key) is not None
 
-    def freshen(self, lease: Lease, present: Present) -> bool:
+    def freshen(self, lease: Lease, held: Held, stored: Stored) -> bool:
         current = self.stamps.read(lease.key.object)
-        removals = self.index.freshen(lease, current, present, self.now())
+        removals = self.index.freshen(lease, current, held, stored, self.now())
         if removals is None:
             return False
         self.discard(removals)
         return True
+
+    def confirm(self, lease: Lease, stored: Stored, part: Part) -> bool:
+        """Freshens what is held if it has `part` of the very representation that `stored` is of."""
+        held = self.look_up(lease.key)
+        if held is None or isinstance(held, Absent) or held.body_for(part) is None:
+            return False
+        generation = generation_of(stored)
+        if generation is None or generation != generation_of(held.stored):
+            return False
+        return self.freshen(lease, held, stored)
 
     def may_store(self, lease: Lease) -> bool:
         return lease.allows(self.stamps.read(lease.key.object), self.now())

@@ -15,8 +15,9 @@ from chunkside.core.decision import (
     ServeAbsence,
     Write,
 )
-from chunkside.core.entry import Entry
+from chunkside.core.entry import Entry, Partial
 from chunkside.core.policy import as_full_get, decide, wants_proof
+from chunkside.core.ranges import exact_part, single_range
 from chunkside.core.request import Request
 from chunkside.gateway.adoption import Adoption
 from chunkside.gateway.edges import Edges
@@ -58,13 +59,17 @@ class Gateway:
         edges, passing = self._edges, self._passing
         decision = decide(request, entry, edges.now(), edges.policy)
         match decision:
-            case Serve(present, ttl):
+            case Serve(held, ttl):
                 status = CacheStatus(is_hit=True, ttl=ttl)
-                return await self._shelf.body(request, present, "hit", status)
+                return await self._shelf.body(request, held, "hit", status)
             case ServeAbsence():
                 return self._shelf.absence(request, decision)
-            case Fill():
+            case Fill(_, _, None):
                 return await self._waiting.answer(request, decision)
+            case Fill():
+                reply = await self._waiting.follow_range(request)
+                reply = reply or await self._waiting.answer(request, decision)
+                return self._seek_proof(request, reply)
             case FollowElseRelay(forward):
                 reply = await self._waiting.follow_range(request)
                 return reply or await self._relay(request, content, forward, entry)
@@ -81,6 +86,9 @@ class Gateway:
         self, request: Request, content: Content | None, forward: Forward, entry: Entry | None
     ) -> Reply:
         reply = await self._passing.relay(request, content, forward, entry)
+        return self._seek_proof(request, reply)
+
+    def _seek_proof(self, request: Request, reply: Reply) -> Reply:
         if wants_proof(request, reply.status, self._edges.policy):
             self.fills.prove_absence(as_full_get(request))
         return reply
@@ -90,8 +98,11 @@ class Gateway:
         if request.method not in ("GET", "HEAD"):
             return None
         entry = self._edges.look_up(request.key)
-        if entry is None:
+        range_value = single_range(request.fields)
+        part = None if range_value is None else exact_part(range_value)
+        lacks_part = isinstance(entry, Partial) and (part is None or not entry.body_for(part))
+        if entry is None or lacks_part:
             # While the disk was asked another's fill may have ended.
-            await self.adoption.look(request.key)
+            await self.adoption.look(request.key, part)
             entry = self._edges.look_up(request.key)
         return entry

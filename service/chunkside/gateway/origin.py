@@ -18,30 +18,50 @@ RESUMPTIONS: Final = 3
 _CONTENT_RANGE = re.compile(rb"bytes ([0-9]+)-([0-9]+)/([0-9]+)")
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Which bytes an answer has: from `first` on, `length` of them or as many as come, of `total`
+    in all. `total` means nothing while `length` is unknown.
+    """
+
+    first: int
+    length: int | None
+    total: int
+
+
 async def whole_body(
-    upstream: Upstream, request: OriginRequest, response: OriginResponse
+    upstream: Upstream, request: OriginRequest, response: OriginResponse, span: Span
 ) -> AsyncGenerator[bytes, None]:
-    """The body of `response`, the answer to the full GET `request`.
+    """The body of `response`, the answer to the full GET `request` or to a range of it.
 
     Where it ends early and has a strong validator and a known length, the rest is asked for.
-    Raises BodyTorn where that can't be.
+    Raises BodyTorn where that can't be, or where it isn't as long as it should be.
     """
-    position = 0
+    received = 0
     try:
         async for chunk in response.chunks():
-            position += len(chunk)
+            received += len(chunk)
+            if span.length is not None and received > span.length:
+                raise _Overlong
             yield chunk
+        if span.length not in (None, received):
+            raise BodyTorn
         return
+    except _Overlong:
+        raise BodyTorn from None
     except BodyTorn:
-        head = response.head
-        validator = strong_validator(head.fields)
-        if validator is None or head.length is None:
+        validator = strong_validator(response.head.fields)
+        if validator is None or span.length is None:
             raise
     finally:
         response.close()
-    rest = Rest(request, validator, head.length)
-    async for chunk in rest_of_body(upstream, rest, position):
+    rest = Rest(request, validator, span.total, span.first + span.length)
+    async for chunk in rest_of_body(upstream, rest, span.first + received):
         yield chunk
+
+
+class _Overlong(Exception):
+    """More bytes than were announced: none of them can be trusted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,24 +88,29 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """What to ask for the remaining bytes of one version: `length` bytes in all."""
+    """What to ask for the remaining bytes of one version, up to `end`, exclusive, of `total`."""
 
     request: OriginRequest
     validator: bytes
-    length: int
+    total: int
+    end: int
+
+    def range_from(self, position: int) -> bytes:
+        last = b"" if self.end == self.total else b"%d" % (self.end - 1)
+        return b"bytes=%d-%s" % (position, last)
 
 
 async def rest_of_body(
     upstream: Upstream, rest: Rest, position: int
 ) -> AsyncGenerator[bytes, None]:
-    """Bytes from `position` to the end of the version that `rest` names.
+    """Bytes from `position` to the end that `rest` names, of its version.
 
     Raises BodyTorn where the origin no longer has that version or can't give its parts.
     """
     for _ in range(RESUMPTIONS):
         asked_from = position
         fields = rest.request.fields.plus(
-            (b"Range", b"bytes=%d-" % position), (b"If-Range", rest.validator)
+            (b"Range", rest.range_from(position)), (b"If-Range", rest.validator)
         )
         try:
             response = await upstream.send(replace(rest.request, fields=fields))
@@ -96,10 +121,10 @@ async def rest_of_body(
                 raise BodyTorn
             async for chunk in response.chunks():
                 # Content-Range was checked, but the bytes that follow may be other than it says.
-                piece = chunk[: rest.length - position]
+                piece = chunk[: rest.end - position]
                 position += len(piece)
                 yield piece
-            if position == rest.length:
+            if position == rest.end:
                 return
             raise BodyTorn
         except BodyTorn:
@@ -120,14 +145,10 @@ async def rest_until(
     validator = strong_validator(stored.fields)
     if validator is None:
         raise BodyTorn
-    rest = Rest(asked, validator, stored.length)
+    rest = Rest(asked, validator, stored.length, end)
     async with aclosing(rest_of_body(upstream, rest, position)) as chunks:
         async for chunk in chunks:
-            piece = chunk[: end - position]
-            position += len(piece)
-            yield piece
-            if position >= end:
-                return
+            yield chunk
 
 
 def _continues(response: OriginResponse, rest: Rest, position: int) -> bool:
@@ -135,7 +156,7 @@ def _continues(response: OriginResponse, rest: Rest, position: int) -> bool:
     told = _CONTENT_RANGE.fullmatch(head.fields.get(b"content-range") or b"")
     if head.status != 206 or told is None:
         return False
-    if (int(told[1]), int(told[2]), int(told[3])) != (position, rest.length - 1, rest.length):
+    if (int(told[1]), int(told[2]), int(told[3])) != (position, rest.end - 1, rest.total):
         return False
     # Some origins ignore If-Range: only what the 206 itself names is of that version.
     name = b"etag" if rest.validator.startswith(b'"') else b"last-modified"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chunkside.core.decision import NotStored
-from chunkside.core.entry import Present, Stored
+from chunkside.core.entry import Held, Part, Partial, Present, Stored
+from chunkside.core.ranges import Generation, generation_of
 from chunkside.core.response import ResponseHead
 from chunkside.gateway.errors import OriginError
 from chunkside.gateway.growing import GrowingBody
@@ -14,18 +15,21 @@ from chunkside.gateway.ports import OriginResponse
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """A storable 200 whose body is arriving, or has arrived. `is_stored`: it will be remembered."""
+    """A storable 200 or 206 whose body is arriving, or has arrived. `is_stored`: it will be
+    remembered. `part`: which part of the representation it is, None for all of it.
+    """
 
     stored: Stored
     body: GrowingBody
     is_stored: bool
+    part: Part | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Freshened:
-    """The stale body still holds. `is_stored` is False where a write came between."""
+    """What was held and stale still holds. `is_stored` is False where a write came between."""
 
-    present: Present
+    held: Held
     is_stored: bool
 
 
@@ -65,3 +69,12 @@ class Failed:
 
 
 Outcome = Filled | Freshened | Answered | Apart | Failed
+
+
+def is_of(outcome: Outcome, generation: Generation) -> bool:
+    """Whether an outcome's bytes are of that generation."""
+    match outcome:
+        case Filled(stored) | Freshened(Present(stored) | Partial(stored)):
+            return generation_of(stored) == generation
+        case _:
+            return False

@@ -8,7 +8,7 @@ from typing import Final
 
 from chunkside.core.cache_status import CacheStatus, Result
 from chunkside.core.decision import Forward
-from chunkside.core.entry import Absent, Entry, Present
+from chunkside.core.entry import Absent, Entry
 from chunkside.core.policy import proves_existence
 from chunkside.core.request import Request
 from chunkside.gateway.edges import Edges
@@ -50,7 +50,7 @@ class Passing:
         edges, key = self._edges, request.key
         if proves_existence(status):
             edges.discard(edges.index.refute(key))
-        elif isinstance(entry, Present) and status in (404, 410):
+        elif entry is not None and not isinstance(entry, Absent) and status in (404, 410):
             edges.discard(edges.index.drop_if(key, entry, "replaced"))
 
     def pass_on(

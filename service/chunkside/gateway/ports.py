@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from chunkside.core.entry import BodyRef, Now, StampPair, Stored
+from chunkside.core.entry import BodyRef, Held, Now, Part, Partial, Present, StampPair, Stored
 from chunkside.core.fields import Fields
 from chunkside.core.key import CacheKey, KeyClass, Object
 from chunkside.core.response import ResponseHead
@@ -65,7 +65,7 @@ class BodyWriter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A body found on disk that the index doesn't know.
+    """A body or a range found on disk that the index doesn't know.
 
     `table_id` and `stamps` are those it was stored under.
     """
@@ -76,12 +76,22 @@ class Found:
     stamps: StampPair
 
 
+def as_held(stored: Stored, body: BodyRef, token: int, *, must_validate: bool = False) -> Held:
+    """What a file by itself makes of its key's entry."""
+    if body.part is None:
+        return Present(stored, body, token, must_validate)
+    return Partial(stored, (body,), token, must_validate)
+
+
 class BodyStore(Protocol):
-    async def begin(self, stored: Stored, stamps: StampPair, length: int | None) -> BodyWriter:
+    async def begin(
+        self, stored: Stored, stamps: StampPair, length: int | None, part: Part | None = None
+    ) -> BodyWriter:
         """A writer for a body of `length` bytes, or of unknown length. Raises StoreFault.
 
-        `stored.length` is not looked at: the file says what `commit` is given. `stamps` are those
-        of the lease.
+        With `part`, for that range of the representation, whose length is `stored.length`; else
+        that is not looked at: the file says what `commit` is given. `stamps` are those of the
+        lease.
         """
         ...
 
@@ -93,8 +103,10 @@ class BodyStore(Protocol):
         """Opens and verifies the file. Raises StoreFault where it is gone, another or damaged."""
         ...
 
-    async def find(self, key: CacheKey) -> Found | None:
-        """Looks at the key's path; None where nothing usable lies there."""
+    async def find(self, key: CacheKey, part: Part | None = None) -> Found | None:
+        """Looks at the path of the key's body, or of one range; None where nothing usable lies
+        there.
+        """
         ...
 
     def scan(self) -> AsyncIterator[list[Found]]:

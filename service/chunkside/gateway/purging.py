@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from chunkside.core.entry import Absent, Present
+from chunkside.core.entry import Absent, Partial, Present
+from chunkside.core.index import Index
 from chunkside.core.key import CacheKey, Object
 from chunkside.core.subtree import is_beneath, walk
 from chunkside.gateway.edges import Edges
@@ -19,18 +20,20 @@ _BATCH: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """`objects` were stamped; `bodies` and `markers` of them were held here and fell."""
+    """`objects` were stamped; `bodies`, `ranges` and `markers` of them were held here and fell."""
 
     objects: int
     bodies: int
+    ranges: int
     markers: int
 
 
 @dataclass(frozen=True, slots=True)
 class Softened:
-    """Of what was held here `bodies` must be validated, and `markers` fell."""
+    """Of what was held here `bodies` and `ranges` must be validated, and `markers` fell."""
 
     bodies: int
+    ranges: int
     markers: int
 
 
@@ -58,9 +61,9 @@ class Purging:
     async def location(self, location: str) -> Purged:
         """Everything of one origin, and whatever any process holds of it."""
         edges = self._edges
-        held = (edges.index.body_count, edges.index.marker_count)
+        held = _counts(edges.index)
         edges.purge(Object(location, b"/"), whole_location=True)
-        fell = (held[0] - edges.index.body_count, held[1] - edges.index.marker_count)
+        fell = _since(held, edges.index)
         return Purged(sum(fell), *fell)
 
     def soften_object(self, target: Object) -> Softened:
@@ -73,12 +76,13 @@ class Purging:
         """The same for all objects at `path` and beneath it."""
         edges, root = self._edges, Object(location, path)
         edges.changes.doubt(root, edges.now().boot, with_beneath=True)
-        bodies = markers = 0
+        bodies = ranges = markers = 0
         async for keys in self._held(root):
             softened = self._soften(keys)
             bodies += softened.bodies
+            ranges += softened.ranges
             markers += softened.markers
-        return Softened(bodies, markers)
+        return Softened(bodies, ranges, markers)
 
     async def _held(self, root: Object) -> AsyncIterator[list[CacheKey]]:
         """Keys of all that is held now at and beneath `root`, in batches between which others have
@@ -102,26 +106,36 @@ class Purging:
     async def _forget(self, targets: Iterable[Object]) -> Purged:
         """In batches, so that a large purge never holds the loop."""
         index = self._edges.index
-        objects = bodies = markers = 0
+        objects = bodies = ranges = markers = 0
         for number, target in enumerate(targets, start=1):
-            held = index.body_count, index.marker_count
+            held = _counts(index)
             self._edges.purge(target, whole_location=False)
-            bodies += held[0] - index.body_count
-            markers += held[1] - index.marker_count
+            fell = _since(held, index)
+            bodies, ranges, markers = bodies + fell[0], ranges + fell[1], markers + fell[2]
             objects = number
             if number % _BATCH == 0:
                 await asyncio.sleep(0)
-        return Purged(objects, bodies, markers)
+        return Purged(objects, bodies, ranges, markers)
 
     def _soften(self, keys: Iterable[CacheKey]) -> Softened:
         index = self._edges.index
-        bodies = markers = 0
+        bodies = ranges = markers = 0
         for key in keys:
             entry = index.look_up(key)
             bodies += isinstance(entry, Present)
+            ranges += len(entry.bodies) if isinstance(entry, Partial) else 0
             markers += isinstance(entry, Absent)
             self._edges.discard(index.make_stale(key, "purged"))
-        return Softened(bodies, markers)
+        return Softened(bodies, ranges, markers)
+
+
+def _counts(index: Index) -> tuple[int, int, int]:
+    return index.bodies.count, index.ranges.count, index.markers.count
+
+
+def _since(before: tuple[int, int, int], index: Index) -> tuple[int, int, int]:
+    now = _counts(index)
+    return before[0] - now[0], before[1] - now[1], before[2] - now[2]
 
 
 def _is_within(target: Object, location: str, path: bytes) -> bool:

@@ -33,13 +33,22 @@ async def weigh_document(
     if held is None and is_array_document(request.target):
         # It may have been known, and been dropped unseen: by a purge, or another process's write.
         verdict = True
-    if verdict is None:
-        assert isinstance(held, Present)
+    if verdict is None and isinstance(held, Present):
         read, response = await _read_ahead(response)
         verdict = read is None or read != await _held_bytes(edges, held)
-    if verdict:
+    # Of parts nothing can tell that the whole is the same.
+    if verdict is not False:
         edges.note_change(request.key)
     return response
+
+
+def weigh_part(edges: Edges, request: Request, held: Entry | None, stored: Stored) -> None:
+    """Notes a change unless `stored`, the head of a 206, is surely of what was held."""
+    is_known = request.key_class == "metadata" and held is not None
+    if (is_known and is_changed(held, stored) is not False) or (
+        held is None and is_array_document(request.target)
+    ):
+        edges.note_change(request.key)
 
 
 def weigh_absence(edges: Edges, request: Request, held: Entry | None) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
 from chunkside.core.cache_status import CacheStatus, Result
 from chunkside.core.decision import ServeAbsence
-from chunkside.core.entry import Present, Stored
+from chunkside.core.entry import BodyRef, Held, Part, Present, Stored
 from chunkside.core.freshness import age
 from chunkside.core.heads import SelectedHead, head_of, head_of_absence
 from chunkside.core.policy import fill_fields
@@ -32,34 +33,39 @@ class Shelf:
         return Reply(head.status, head.fields, b"", 0, "negative_hit", status, elapsed)
 
     async def body(
-        self, request: Request, present: Present, result: Result, status: CacheStatus
+        self, request: Request, held: Held, result: Result, status: CacheStatus
     ) -> Reply | None:
-        """None where the file turned out to be of no use, and the entry is dropped."""
-        reader = await self._open(present)
-        if reader is None:
-            return None
-        stored = present.stored
+        """None where the file turned out to be of no use, and what was held of it is dropped."""
+        stored = held.stored
         is_get = request.method == "GET"
         head = head_of(stored, select(request.fields, stored, is_get=is_get))
         elapsed = age(stored.requested_at, self._edges.now(), stored.initial_age)
+        file = _file(held, head if is_get else None)
         body: bytes | AsyncIterator[Buffer] = b""
-        if is_get and head.length:
-            whole = reader.read_now()
-            body = (
-                self._stream(request, stored, reader, head)
-                if whole is None
-                else bytes(whole[head.first : head.end])
-            )
+        if file is None:
+            self._edges.index.touch(stored.key)
+        else:
+            reader = await self._open(held, file)
+            if reader is None:
+                return None
+            if is_get and head.length:
+                whole = reader.read_now()
+                body = (
+                    self._stream(request, stored, _Source(reader, file.first), head)
+                    if whole is None
+                    else bytes(whole[head.first - file.first : head.end - file.first])
+                )
         return Reply(head.status, head.fields, body, head.length, result, status, elapsed)
 
     async def _stream(
-        self, request: Request, stored: Stored, reader: BodyReader, head: SelectedHead
+        self, request: Request, stored: Stored, source: _Source, head: SelectedHead
     ) -> AsyncIterator[Buffer]:
         """The selected bytes; from the origin, of the same version, where the file fails midway."""
         position = head.first
         try:
             while position < head.end:
-                piece = await reader.read(position, min(SLICE_BYTES, head.end - position))
+                most = min(SLICE_BYTES, head.end - position)
+                piece = await source.reader.read(position - source.first, most)
                 position += len(piece)
                 yield piece
             return
@@ -70,15 +76,38 @@ class Shelf:
         async for piece in rest_until(self._edges.upstream, asked, stored, position, head.end):
             yield piece
 
-    async def _open(self, present: Present) -> BodyReader | None:
-        edges, key = self._edges, present.stored.key
-        reader = edges.store.reader(present.body)
+    async def _open(self, held: Held, file: BodyRef) -> BodyReader | None:
+        edges = self._edges
+        reader = edges.store.reader(file)
         if reader is None:
             try:
-                reader = await edges.store.open(present.body)
+                reader = await edges.store.open(file)
             except StoreFault as fault:
                 edges.observer.store_failed(fault.operation, fault.cause)
-                edges.discard(edges.index.drop_if(key, present, "corrupt"))
+                if file.part is None:
+                    edges.discard(edges.index.drop_if(file.key, held, "corrupt"))
+                else:
+                    edges.discard(edges.index.drop_range(file, "corrupt"))
                 return None
-        edges.index.touch(key)
+        edges.index.touch_body(file)
         return reader
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """`first`: where in the representation the reader's bytes begin."""
+
+    reader: BodyReader
+    first: int
+
+
+def _file(held: Held, head: SelectedHead | None) -> BodyRef | None:
+    """The file of the bytes that `head` selects; None where none are needed.
+
+    Of a whole body it is looked at even then: its head is of no use where its bytes are gone.
+    """
+    if isinstance(held, Present):
+        return held.body
+    if head is None or not head.length:
+        return None
+    return held.body_for(Part(head.first, head.end - 1))

@@ -32,25 +32,30 @@ class Waiting:
     async def answer(self, request: Request, decision: Fill) -> Reply:
         """Joins the fill under way for this key, or starts one. Raises OriginError."""
         edges = self.edges
-        if self.fills.is_apart(request.key):
+        if self.fills.is_apart(request, decision.range_value):
             return await self._alone(request, decision)
-        fill = self.fills.running(request, edges.stamps.read(request.key.object))
+        stamps = edges.stamps.read(request.key.object)
+        fill = self.fills.running(request, stamps, decision.range_value)
         is_collapsed = fill is not None
         if fill is None:
-            fill = self.fills.start(request, decision.stale)
-        outcome, is_expected = await fill.join()
+            fill = self.fills.start(request, decision)
+        joined = await fill.join()
+        if joined.is_outdated:
+            fill.leave(is_expected=joined.is_expected)
+            return await self._alone(request, decision)
+        outcome = joined.outcome
         result: Result = "collapsed" if is_collapsed else "miss"
         status = CacheStatus(forward=decision.forward, is_collapsed=is_collapsed)
         match outcome:
             case Filled():
                 delivery = Delivery(edges.upstream, fill, outcome)
-                if is_expected:
-                    outcome.body.decline()
-                status = replace(status, fwd_status=200, is_stored=outcome.is_stored)
+                fill.leave(is_expected=joined.is_expected)
+                fwd_status = 200 if outcome.part is None else 206
+                status = replace(status, fwd_status=fwd_status, is_stored=outcome.is_stored)
                 return await delivery.reply(request, result, status)
-            case Freshened(present, is_stored):
+            case Freshened(held, is_stored):
                 status = replace(status, fwd_status=304, is_stored=is_stored)
-                reply = await self.shelf.body(request, present, "revalidated", status)
+                reply = await self.shelf.body(request, held, "revalidated", status)
                 return reply or await self._alone(request, decision)
             case Answered():
                 return await self._answered(request, decision, outcome, result, status)
@@ -67,7 +72,7 @@ class Waiting:
     async def follow_range(self, request: Request) -> Reply | None:
         """A range out of a body that is arriving, where its first byte is near; else None."""
         edges = self.edges
-        fill = self.fills.running(request, edges.stamps.read(request.key.object))
+        fill = self.fills.running(request, edges.stamps.read(request.key.object), None)
         filled = fill.growing() if fill is not None else None
         if fill is None or filled is None or filled.body.length is None:
             return None
@@ -103,7 +108,7 @@ class Waiting:
     async def _apart(
         self, request: Request, decision: Fill, outcome: Apart, result: Result, status: CacheStatus
     ) -> Reply:
-        self.fills.keep_apart(request.key)
+        self.fills.keep_apart(request, decision.range_value)
         response = outcome.claim()
         if response is None:
             return await self._alone(request, decision)
@@ -114,12 +119,12 @@ class Waiting:
         self, request: Request, decision: Fill, status: CacheStatus
     ) -> Reply | None:
         """The stale body where the origin failed and its rules allow it."""
-        edges, present = self.edges, decision.stale
+        edges, held = self.edges, decision.stale
         # The entry may have fallen while the origin was asked, here or by another process's write.
-        if present is None or edges.look_up(request.key) != present:
+        if held is None or edges.look_up(request.key) != held:
             return None
-        if not may_serve_stale(present, edges.now(), edges.policy):
+        if not may_serve_stale(held, edges.now(), edges.policy):
             return None
-        ttl = remaining(present.stored, edges.now(), edges.policy)
+        ttl = remaining(held.stored, edges.now(), edges.policy)
         status = replace(status, is_hit=True, ttl=ttl)
-        return await self.shelf.body(request, present, "stale", status)
+        return await self.shelf.body(request, held, "stale", status)

@@ -19,7 +19,7 @@ from typing import Any, Final, get_args
 
 import xxhash
 
-from chunkside.core.entry import Now, StampPair, Stored
+from chunkside.core.entry import Now, Part, StampPair, Stored
 from chunkside.core.fields import Fields
 from chunkside.core.key import CacheKey, KeyClass, Namespace
 
@@ -70,8 +70,21 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """What tells this file from every other, and what it was stored under."""
+
+    stamps: StampPair
+    table_id: bytes
+    nonce: int
+
+
+@dataclass(frozen=True, slots=True)
 class Parsed:
+    """`length`: of the bytes in the file, which are `part` of the representation, or all of it."""
+
     stored: Stored
+    part: Part | None
+    length: int
     table_id: bytes
     stamps: StampPair
     nonce: int
@@ -89,8 +102,9 @@ def suffix_size(length: int) -> int:
     return -length % 8 + _SUFFIX.size
 
 
-def layout(stored: Stored, stamps: StampPair, table_id: bytes, nonce: int, length: int) -> Layout:
-    """The file for a body of `length` bytes, which need not exist yet.
+def layout(stored: Stored, part: Part | None, mark: Mark, length: int) -> Layout:
+    """The file for a body of `length` bytes, which need not exist yet: all that `stored` is the
+    head of, or `part` of it.
 
     The prefix has the same size at any length. Raises ValueError where it is over HEAD_BYTES.
     """
@@ -99,7 +113,7 @@ def layout(stored: Stored, stamps: StampPair, table_id: bytes, nonce: int, lengt
         -1, max(length, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ
     )
     body = arrow.py_buffer(nothing).slice(0, length)
-    row = _row(stored, stamps, table_id, nonce, length)
+    row = _row(stored, part, mark, length)
     columns = [
         # One conversion of the whole row costs half of what one for each value does.
         *arrow.array([row], _row_type()).flatten(),
@@ -181,6 +195,8 @@ def _columns_before_body() -> list[Any]:
         column("origin_lifetime", arrow.float64(), nullable=True),
         column("initial_age", arrow.float64()),
         column("origin_field", arrow.binary(), nullable=True),
+        column("complete_length", arrow.uint64()),
+        column("first_byte", arrow.uint64(), nullable=True),
         column("body_length", arrow.uint64()),
         column("table_id", arrow.binary(16)),
         column("stamp_object", arrow.uint64()),
@@ -217,9 +233,7 @@ def _schema_message() -> bytes:
     return bytes(_schema().serialize())
 
 
-def _row(
-    stored: Stored, stamps: StampPair, table_id: bytes, nonce: int, length: int
-) -> dict[str, object]:
+def _row(stored: Stored, part: Part | None, mark: Mark, length: int) -> dict[str, object]:
     """The values of all columns before the body."""
     space = stored.key.namespace
     return {
@@ -234,11 +248,13 @@ def _row(
         "origin_lifetime": stored.origin_lifetime,
         "initial_age": stored.initial_age,
         "origin_field": stored.origin_field,
+        "complete_length": stored.length,
+        "first_byte": None if part is None else part.first,
         "body_length": length,
-        "table_id": table_id,
-        "stamp_object": stamps.object,
-        "stamp_location": stamps.location,
-        "nonce": nonce,
+        "table_id": mark.table_id,
+        "stamp_object": mark.stamps.object,
+        "stamp_location": mark.stamps.location,
+        "nonce": mark.nonce,
     }
 
 
@@ -320,11 +336,31 @@ def _parsed(row: dict[str, Any], now: Now, body_offset: int) -> Parsed:
         key_class=row["key_class"],
         status=row["status"],
         fields=Fields((line["name"], line["value"]) for line in row["fields"]),
-        length=row["body_length"],
+        length=row["complete_length"],
         origin_lifetime=row["origin_lifetime"],
         initial_age=row["initial_age"],
         requested_at=Now(boot=now.boot - (now.wall - requested_at), wall=requested_at),
         origin_field=row["origin_field"],
     )
-    stamps = StampPair(row["stamp_object"], row["stamp_location"])
-    return Parsed(stored, row["table_id"], stamps, row["nonce"], body_offset, row["checksum"])
+    return Parsed(
+        stored=stored,
+        part=_part(row),
+        length=row["body_length"],
+        table_id=row["table_id"],
+        stamps=StampPair(row["stamp_object"], row["stamp_location"]),
+        nonce=row["nonce"],
+        body_offset=body_offset,
+        checksum=row["checksum"],
+    )
+
+
+def _part(row: dict[str, Any]) -> Part | None:
+    """Raises CorruptError where the lengths don't agree."""
+    first, length, complete = row["first_byte"], row["body_length"], row["complete_length"]
+    if first is None:
+        if length != complete:
+            raise CorruptError("another length")
+        return None
+    if not 0 < length <= complete - first:
+        raise CorruptError("another range")
+    return Part(first, first + length - 1)

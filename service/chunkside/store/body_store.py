@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Final, ParamSpec
 
-from chunkside.core.entry import BodyRef, StampPair, Stored
+from chunkside.core.entry import BodyRef, Part, StampPair, Stored
 from chunkside.core.key import CacheKey
 from chunkside.gateway.errors import StoreFault
 from chunkside.gateway.ports import Clock, Found, StampTable
@@ -103,10 +103,13 @@ class DiskBodyStore:
     def mapped_bytes(self) -> int:
         return self._reading.mapped_bytes
 
-    async def begin(self, stored: Stored, stamps: StampPair, length: int | None) -> DiskWriter:
+    async def begin(
+        self, stored: Stored, stamps: StampPair, length: int | None, part: Part | None = None
+    ) -> DiskWriter:
         draft = Draft(
-            path=self._directory.path_of(stored.key),
+            path=self._directory.path_of(stored.key, part),
             stored=stored,
+            part=part,
             stamps=stamps,
             table_id=self._table.id,
             nonce=self._epoch << 32 | next(self._serials) & 0xFFFF_FFFF,
@@ -122,7 +125,7 @@ class DiskBodyStore:
     async def open(self, body: BodyRef) -> DiskReader:
         if (reader := self._readers.get(body)) is not None:
             return reader
-        path = self._directory.path_of(body.key)
+        path = self._directory.path_of(body.key, body.part)
         must_verify = body.length <= SMALL_BYTES or not self._is_verified(body)
         try:
             reader = await self._lanes.beside(
@@ -136,8 +139,8 @@ class DiskBodyStore:
         self._readers.put(reader)
         return reader
 
-    async def find(self, key: CacheKey) -> Found | None:
-        path = self._directory.path_of(key)
+    async def find(self, key: CacheKey, part: Part | None = None) -> Found | None:
+        path = self._directory.path_of(key, part)
         return await self._lanes.in_order("find", path, self._find, path)
 
     async def scan(self) -> AsyncIterator[list[Found]]:
@@ -157,7 +160,7 @@ class DiskBodyStore:
         jobs: list[Future[None]] = []
         for body in bodies:
             self._readers.drop(body)
-            path = self._directory.path_of(body.key)
+            path = self._directory.path_of(body.key, body.part)
             jobs.append(self._lanes.submit(path, self._unlink, "remove", path, body))
         for job in jobs:
             await asyncio.shield(asyncio.wrap_future(job))
@@ -182,7 +185,7 @@ class DiskBodyStore:
         self._on_fault("read", "torn")
         self._readers.drop(body)
         self._verified.pop((body.inode, body.nonce), None)
-        path = self._directory.path_of(body.key)
+        path = self._directory.path_of(body.key, body.part)
         self._lanes.submit(path, self._clear, path, body)
 
     def _removed(self, size: int) -> None:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Final
 
-from chunkside.core.entry import BLOCK_BYTES
+from chunkside.core.entry import BLOCK_BYTES, Part
 from chunkside.core.key import CacheKey
 from chunkside.store.arrow_file import CorruptError
 
@@ -49,10 +49,12 @@ class BodyDirectory:
         self.bodies = os.path.join(self.root, FORMAT_DIRECTORY)
         self._location_directory = lru_cache(maxsize=256)(self._location_directory_of)
 
-    def path_of(self, key: CacheKey) -> str:
+    def path_of(self, key: CacheKey, part: Part | None) -> str:
+        """Where the key's body lies, or one range of it."""
         name = sha256(key.serialised()).hexdigest()
         location = self._location_directory(key.namespace.location)
-        return f"{location}/{name[:2]}/{name}{SUFFIX}"
+        of_part = "" if part is None else f".r{part.first}-{part.last}"
+        return f"{location}/{name[:2]}/{name}{of_part}{SUFFIX}"
 
     def _location_directory_of(self, location: str) -> str:
         return f"{self.bodies}/{sha256(location.encode()).hexdigest()[:16]}"

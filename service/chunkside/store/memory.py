@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from typing import Final
 
-from chunkside.core.entry import BLOCK_BYTES, BodyRef, StampPair, Stored
+from chunkside.core.entry import BLOCK_BYTES, BodyRef, Part, StampPair, Stored
 from chunkside.core.key import CacheKey
 from chunkside.gateway.errors import BodyTorn, StoreFault
 from chunkside.gateway.ports import Buffer, Found, StampTable
@@ -35,10 +35,16 @@ class MemoryReader:
 
 class MemoryWriter:
     def __init__(
-        self, store: MemoryBodyStore, stored: Stored, stamps: StampPair, length: int | None
+        self,
+        store: MemoryBodyStore,
+        stored: Stored,
+        stamps: StampPair,
+        length: int | None,
+        part: Part | None,
     ) -> None:
         self._store = store
         self._stored = stored
+        self._part = part
         self._stamps = stamps
         self._length = length
         self._content = bytearray()
@@ -63,8 +69,8 @@ class MemoryWriter:
         if length != len(self._content) or self._length not in (None, length):
             raise StoreFault("commit", "length")
         self._is_ended = True
-        stored = replace(self._stored, length=length)
-        return self._store.put(stored, self._stamps, bytes(self._content))
+        stored = self._stored if self._part else replace(self._stored, length=length)
+        return self._store.put(stored, self._part, self._stamps, bytes(self._content))
 
     async def abandon(self) -> None:
         if not self._is_ended:
@@ -75,21 +81,23 @@ class MemoryWriter:
 class MemoryBodyStore:
     def __init__(self, table: StampTable) -> None:
         self._table = table
-        self._held: dict[CacheKey, tuple[Found, bytes]] = {}
+        self._held: dict[tuple[CacheKey, Part | None], tuple[Found, bytes]] = {}
         self._nonces = itertools.count(1)
 
-    async def begin(self, stored: Stored, stamps: StampPair, length: int | None) -> MemoryWriter:
-        return MemoryWriter(self, stored, stamps, length)
+    async def begin(
+        self, stored: Stored, stamps: StampPair, length: int | None, part: Part | None = None
+    ) -> MemoryWriter:
+        return MemoryWriter(self, stored, stamps, length, part)
 
-    def put(self, stored: Stored, stamps: StampPair, content: bytes) -> BodyRef:
+    def put(self, stored: Stored, part: Part | None, stamps: StampPair, content: bytes) -> BodyRef:
         nonce = next(self._nonces)
         blocks = -(-(len(content) + _OVERHEAD_BYTES) // BLOCK_BYTES)
-        body = BodyRef(stored.key, nonce, nonce, len(content), blocks)
-        self._held[stored.key] = (Found(stored, body, self._table.id, stamps), content)
+        body = BodyRef(stored.key, nonce, nonce, len(content), blocks, part)
+        self._held[stored.key, part] = (Found(stored, body, self._table.id, stamps), content)
         return body
 
     def reader(self, body: BodyRef) -> MemoryReader | None:
-        held = self._held.get(body.key)
+        held = self._held.get((body.key, body.part))
         if held is None or held[0].body.nonce != body.nonce:
             return None
         return MemoryReader(held[1])
@@ -100,8 +108,8 @@ class MemoryBodyStore:
             raise StoreFault("open", "ENOENT")
         return reader
 
-    async def find(self, key: CacheKey) -> Found | None:
-        held = self._held.get(key)
+    async def find(self, key: CacheKey, part: Part | None = None) -> Found | None:
+        held = self._held.get((key, part))
         return None if held is None else held[0]
 
     async def scan(self) -> AsyncIterator[list[Found]]:
@@ -112,7 +120,7 @@ class MemoryBodyStore:
     async def remove(self, bodies: Iterable[BodyRef]) -> None:
         for body in bodies:
             if self.reader(body) is not None:
-                del self._held[body.key]
+                del self._held[body.key, body.part]
 
     async def close(self) -> None:
         self._held.clear()

@@ -21,8 +21,8 @@ BATCH_FILES: Final = 64
 LEAKED_AFTER_SECONDS: Final = 3600.0
 _LOCATION: Final = re.compile(r"[0-9a-f]{16}")
 _SHARD: Final = re.compile(r"[0-9a-f]{2}")
-_BODY: Final = re.compile(r"[0-9a-f]{64}\.arrow")
-_TEMP: Final = re.compile(r"\.[0-9a-f]{64}\.arrow\.\d+\.([0-9a-f]{16})\.tmp")
+_BODY: Final = re.compile(r"[0-9a-f]{64}(?:\.r\d+-\d+)?\.arrow")
+_TEMP: Final = re.compile(r"\.[0-9a-f]{64}(?:\.r\d+-\d+)?\.arrow\.\d+\.([0-9a-f]{16})\.tmp")
 
 OnFault = Callable[[str, OSError], None]
 
@@ -38,14 +38,15 @@ def load(directory: BodyDirectory, path: str, now: Now) -> Found:
     tail = os.pread(file.fd, arrow_file.TAIL_BYTES, max(0, size - arrow_file.TAIL_BYTES))
     parsed = arrow_file.parse(head, tail, size, now)
     key = parsed.stored.key
-    if directory.path_of(key) != path:
+    if directory.path_of(key, parsed.part) != path:
         raise CorruptError("another key's file")
     body = BodyRef(
         key=key,
         inode=status.st_ino,
         nonce=parsed.nonce,
-        length=parsed.stored.length,
+        length=parsed.length,
         blocks=blocks_of(status),
+        part=parsed.part,
     )
     return Found(parsed.stored, body, parsed.table_id, parsed.stamps)
 

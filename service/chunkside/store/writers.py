@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import xxhash
 
-from chunkside.core.entry import BodyRef, StampPair, Stored
+from chunkside.core.entry import BodyRef, Part, StampPair, Stored
 from chunkside.gateway.errors import BodyTorn, StoreFault
 from chunkside.gateway.ports import Buffer
 from chunkside.store import arrow_file
@@ -26,6 +26,7 @@ class Draft:
 
     path: str
     stored: Stored
+    part: Part | None
     stamps: StampPair
     table_id: bytes
     nonce: int
@@ -36,9 +37,10 @@ class Draft:
         return temp_path(self.path, self.nonce)
 
     def layout(self, length: int) -> arrow_file.Layout:
-        stored = replace(self.stored, length=length)
+        stored = self.stored if self.part is not None else replace(self.stored, length=length)
+        mark = arrow_file.Mark(self.stamps, self.table_id, self.nonce)
         try:
-            return arrow_file.layout(stored, self.stamps, self.table_id, self.nonce, length)
+            return arrow_file.layout(stored, self.part, mark, length)
         except ValueError as fault:
             raise CorruptError(str(fault)) from fault
 
@@ -184,6 +186,7 @@ class DiskWriter:
             nonce=self._draft.nonce,
             length=length,
             blocks=blocks_of(status),
+            part=self._draft.part,
         )
         return body, self._file, layout.body_offset
 
