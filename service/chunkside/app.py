@@ -258,7 +258,6 @@ class Sidecar:
         return DiskBodyStore(
             str(cache.chosen.directory),
             cache.table,
-            SystemClock(),
             self._metrics.store_failed,
             # The stock loop of 3.11 copies what a socket doesn't take in user space, where a
             # truncated file is SIGBUS.

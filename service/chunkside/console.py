@@ -29,11 +29,6 @@ from chunkside.server.admin import (
 )
 from chunkside.settings import Settings, UpstreamAddress
 
-_SOFT_NOTE = (
-    "Only this process knows: another one on the same directory, and this one after a restart, "
-    "goes on with what it holds."
-)
-
 
 @dataclass(slots=True)
 class SidecarConsole:
@@ -117,14 +112,8 @@ class SidecarConsole:
 
     async def purge(self, request: PurgeRequest) -> dict[str, object]:
         if request.is_soft:
-            return {**asdict(await self._soften(request)), "note": _SOFT_NOTE}
-        report: dict[str, object] = asdict(await self._purge(request))
-        if isinstance(request, PurgePrefix) and self.edges.store.is_shared:
-            report["note"] = (
-                "Other processes share this directory: absences that only they remember under the "
-                f"prefix live up to negative_ttl ({self.settings.negative_ttl:g} s) longer."
-            )
-        return report
+            return asdict(await self._soften(request))
+        return asdict(await self._purge(request))
 
     async def _purge(self, request: PurgeRequest) -> Purged:
         purging, location = Purging(self.edges), self.route.location

@@ -162,3 +162,29 @@ def test_an_object_is_closed_exactly_while_a_write_of_it_runs(steps):
         closed_until = max([*running.values(), 0.0])
         assert table.read(ONE).closed_until() >= closed_until
         assert table.read(ONE).closed_until() <= math.ceil(max(closed_until, clock.boot))
+
+
+# Doubts.
+
+
+def test_a_doubt_is_of_its_name_alone_and_only_grows(table):
+    assert (table.doubted_at(ONE), table.newest_doubt()) == (0.0, 0.0)
+    table.doubt(ONE, 7.25)
+    table.doubt(ONE, 5.0)
+    table.doubt(OTHER, 6.0)
+    assert (table.doubted_at(ONE), table.doubted_at(OTHER)) == (7.25, 6.0)
+    assert (table.doubted_at(FAR), table.newest_doubt()) == (0.0, 7.25)
+
+
+@given(times=st.lists(st.floats(0, 1e9), min_size=1, max_size=5))
+def test_the_latest_doubt_is_told_exactly(times):
+    table = MemoryStampTable(lambda: 0.0)
+    for boot in times:
+        table.doubt(ONE, boot)
+    assert table.doubted_at(ONE) == table.newest_doubt() == max(times)
+
+
+def test_a_doubt_leaves_stamps_alone(table):
+    before = table.read(ONE)
+    table.doubt(ONE, 7.0)
+    assert table.read(ONE) == before

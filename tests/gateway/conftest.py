@@ -37,10 +37,8 @@ async def disk_house(root, *, clock=None, table=None, is_scanning=False, **more)
     table = table or FileStampTable(str(root), clock.boot_seconds)
     stores = []
 
-    def make_store(stamps, now):
-        disk = DiskBodyStore(
-            str(root), stamps, now, lambda *_: None, map_bodies=True, reader_limit=64
-        )
+    def make_store(stamps, _now):
+        disk = DiskBodyStore(str(root), stamps, lambda *_: None, map_bodies=True, reader_limit=64)
         stores.append(disk)
         return disk
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from chunkside.core.budget import Limits
 from chunkside.core.entry import Absent, Present
 from chunkside.core.freshness import Policy
 from tests.support.fake_upstream import Answer
@@ -176,3 +177,11 @@ async def test_an_absence_that_arrives_after_proof_of_existence_is_not_remembere
     assert (await late).status == 404
     assert house.entry(b"/a/c/0") is None
     assert (await house.get(b"/a/c/0")).body == b"appeared"
+
+
+async def test_a_negative_hit_is_a_use():
+    house = House(limits=Limits(budget_bytes=1 << 20, max_markers=2))
+    for target in (b"/0", b"/1", b"/0", b"/2"):
+        await house.get(target)
+    assert isinstance(house.entry(b"/0"), Absent)
+    assert house.entry(b"/1") is None

@@ -73,7 +73,6 @@ def a_disk_store(
     return DiskBodyStore(
         root,
         table,
-        clock,
         faults or Faults(),
         map_bodies=map_bodies,
         reader_limit=reader_limit,

@@ -142,6 +142,25 @@ def test_a_stamp_that_can_not_be_written_makes_all_others_unlike_any_before(
     assert table.read(OTHER).closed_until() <= clock.boot
 
 
+def test_a_table_that_lacks_a_stamp_is_taken_from_those_who_would_trust_it(open_table, full_disk):
+    table, bystander = open_table(), open_table()
+    assert not bystander.is_displaced()
+    full_disk()
+    with pytest.raises(StoreFault):
+        table.doubt(ONE, 7.0)
+    # The others find out by themselves, and who comes later finds none of this name.
+    assert bystander.is_displaced()
+    assert table.newest_doubt() == 0.0
+    table.doubt(ONE, 7.0)
+    assert table.doubted_at(ONE) == 7.0
+
+
+def test_doubts_are_shared_and_outlive_the_process(open_table):
+    one, two = open_table(), open_table()
+    one.doubt(ONE, 7.0)
+    assert two.doubted_at(ONE) == open_table().doubted_at(ONE) == 7.0
+
+
 def test_a_table_that_left_comes_back_with_a_new_one_that_vouches_for_nothing_from_before(
     open_table, full_disk, clock
 ):

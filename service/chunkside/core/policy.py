@@ -218,7 +218,7 @@ def conclude(
             reason = why_not_body(head, request.key_class, policy)
             if reason is not None:
                 return PassOn(reason)
-            return StoreBody(_stored(request, head, sent_at))
+            return StoreBody(stored_of(request, head, sent_at))
         case 206 if asked.range_value is not None:
             return _conclude_part(request, asked.range_value, head, sent_at, policy)
         case 304 if stale is not None:
@@ -243,10 +243,11 @@ def _conclude_part(
         return PassOn(reason)
     # What is kept is the head of the whole, as far as the part's tells it.
     whole = replace(head, fields=without_checksums(head.fields.without(_OF_A_PART)), length=length)
-    return StorePart(_stored(request, whole, sent_at), part)
+    return StorePart(stored_of(request, whole, sent_at), part)
 
 
-def _stored(request: Request, head: ResponseHead, sent_at: Now) -> Stored:
+def stored_of(request: Request, head: ResponseHead, sent_at: Now) -> Stored:
+    """What is remembered of an answer's head."""
     return Stored(
         key=request.key,
         key_class=request.key_class,

@@ -4,8 +4,10 @@ process.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from chunkside.core.budget import removal_of
-from chunkside.core.entry import Part
+from chunkside.core.entry import Now, Part, Stored
 from chunkside.core.key import CacheKey
 from chunkside.gateway.edges import Edges
 from chunkside.gateway.ports import Found, as_held
@@ -55,5 +57,11 @@ class Adoption:
         if is_dead:
             edges.discard([removal_of(found.body, "invalidated")])
             return
-        held = as_held(found.stored, found.body, current.token, must_validate=not is_vouched_for)
+        stored = found.stored if is_vouched_for else self._by_this_boot(found.stored)
+        held = as_held(stored, found.body, current.token, must_validate=not is_vouched_for)
         edges.discard(edges.index.adopt(held) or [])
+
+    def _by_this_boot(self, stored: Stored) -> Stored:
+        """With the time of its request told from the wall clock alone."""
+        now, wall = self._edges.now(), stored.requested_at.wall
+        return replace(stored, requested_at=Now(now.boot - (now.wall - wall), wall))

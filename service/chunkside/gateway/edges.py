@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from chunkside.core.budget import Reason, Removal, removal_of
-from chunkside.core.changes import Changes
 from chunkside.core.entry import Absent, BodyRef, Entry, Held, Now, Part, Stored
 from chunkside.core.freshness import Policy
 from chunkside.core.index import Index
 from chunkside.core.key import CacheKey, Object
 from chunkside.core.lease import Lease
 from chunkside.core.ranges import generation_of
+from chunkside.gateway.doubts import Doubts
 from chunkside.gateway.errors import StoreFault
 from chunkside.gateway.ports import BodyStore, Clock, Observer, StampTable, Upstream, as_held
 from chunkside.gateway.tasks import Tasks
@@ -38,8 +38,11 @@ class Edges:
     write_seconds: float = 300.0
     tasks: Tasks = field(default_factory=Tasks)
     uncommitted_bytes: int = 0
-    changes: Changes = field(default_factory=Changes)
+    doubts: Doubts = field(init=False)
     is_scanning: bool = True
+
+    def __post_init__(self) -> None:
+        self.doubts = Doubts(self.stamps)
 
     def now(self) -> Now:
         return self.clock.now()
@@ -62,14 +65,14 @@ class Edges:
         if not isinstance(entry, Absent) and entry.must_validate:
             return entry
         asked_at = (entry if isinstance(entry, Absent) else entry.stored).requested_at
-        if asked_at.boot <= self.changes.last_above(target):
+        if self.doubts.has_doubted(target, asked_at.boot):
             self.discard(self.index.make_stale(key, "invalidated"))
             return self.index.look_up(key)
         return entry
 
     def note_change(self, key: CacheKey) -> None:
         """A metadata document proved to be another than what is known beneath its directory."""
-        self.changes.note(key.object, self.now().boot)
+        self._stamp(lambda: self.doubts.note(key.object, self.now().boot))
         self.observer.invalidated("metadata")
 
     def store_body(self, lease: Lease, stored: Stored, body: BodyRef) -> bool:
@@ -125,6 +128,11 @@ class Edges:
             self.tasks.start(self.store.remove(bodies), "unlinking of bodies")
 
     # Writes and purges. Stamp first, drop after: what can't be unlinked is dead all the same.
+
+    def doubt(self, target: Object, *, with_beneath: bool) -> None:
+        """What is known of `target`, and of all beneath it, must be asked about again."""
+        boot = self.now().boot
+        self._stamp(lambda: self.doubts.doubt(target, boot, with_beneath=with_beneath))
 
     def begin_write(self, target: Object, seconds: float, *, whole_location: bool) -> int:
         """Lets nobody store anything of `target` for `seconds`, and forgets what is held of it.

@@ -107,7 +107,7 @@ class Fill:
         edges, target = self._edges, self.request.key.object
         if self.lease.is_revoked or self.lease.stamps != stamps:
             return False
-        if self._began.boot <= edges.changes.last_above(target):
+        if edges.doubts.has_doubted(target, self._began.boot):
             return False
         outcome = self._given()
         if outcome is None:

@@ -15,6 +15,7 @@ from chunkside.gateway.edges import Edges
 from chunkside.gateway.errors import OriginNonsense
 from chunkside.gateway.ports import Buffer, Content, OriginRequest, OriginResponse
 from chunkside.gateway.reply import Reply
+from chunkside.gateway.rewrites import weigh_head
 
 # For this long after a write whose fate is unknown nothing of its object is stored.
 UNKNOWN_FATE_SECONDS: Final = 60.0
@@ -30,8 +31,11 @@ class Passing:
     async def relay(
         self, request: Request, content: Content | None, forward: Forward, entry: Entry | None
     ) -> Reply:
+        sent_at = self._edges.now()
         response = await self._edges.upstream.send(_asked(request, content))
         self._weigh(request, response.head.status, entry)
+        if request.method == "GET" and response.head.status in (200, 206):
+            weigh_head(self._edges, request, entry, response.head, sent_at)
         status = CacheStatus(
             forward=forward,
             fwd_status=response.head.status,
@@ -131,7 +135,7 @@ class _RunningWrite:
         edges.end_write(target, self._name, closed_for, whole_location=self._is_broad)
         if request.method == "DELETE":
             # It may have been a collection's.
-            edges.changes.doubt(target, edges.now().boot, with_beneath=True)
+            edges.doubt(target, with_beneath=True)
         if request.key_class == "metadata":
             edges.note_change(request.key)
 

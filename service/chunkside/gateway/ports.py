@@ -67,7 +67,8 @@ class BodyWriter(Protocol):
 class Found:
     """A body or a range found on disk that the index doesn't know.
 
-    `table_id` and `stamps` are those it was stored under.
+    `table_id` and `stamps` are those it was stored under. Under another table's id the boot-clock
+    time in `stored` means nothing.
     """
 
     stored: Stored
@@ -155,6 +156,23 @@ class StampTable(Protocol):
 
         Raises StoreFault as `close` does.
         """
+        ...
+
+    def doubt(self, name: Object, boot: float) -> None:
+        """Notes that what was asked until `boot` of what bears `name` may no longer be so. Raises
+        StoreFault as `close` does.
+
+        A directory is named by its path with a slash at its end. Collisions doubt too much, never
+        too little.
+        """
+        ...
+
+    def doubted_at(self, name: Object) -> float:
+        """The latest time that was given to `doubt` for a name; 0 for none."""
+        ...
+
+    def newest_doubt(self) -> float:
+        """The latest that was given for any name."""
         ...
 
 

@@ -38,9 +38,7 @@ class Softened:
 
 
 class Purging:
-    """A hard purge stamps, and so reaches every process on the directory, and those to come. A soft
-    one is noted in this process only, for what it holds, awaits, or has not read from disk yet.
-    """
+    """Purges reach every process on the directory, and those to come, by the stamp table."""
 
     def __init__(self, edges: Edges) -> None:
         self._edges = edges
@@ -49,7 +47,11 @@ class Purging:
         return await self._forget([target])
 
     async def prefix(self, location: str, path: bytes) -> Purged:
-        """All objects at `path` and beneath it: `/a/b` means `/a/b` and `/a/b/…`, not `/a/bc`."""
+        """All objects at `path` and beneath it: `/a/b` means `/a/b` and `/a/b/…`, not `/a/bc`.
+
+        What is found is stamped. What only another process knows, such as its markers, is doubted.
+        """
+        self._edges.doubt(Object(location, path), with_beneath=True)
         leased = (key.object for key in self._edges.index.leased_keys())
         found = {target for target in leased if _is_within(target, location, path)}
         async for keys in self._held(Object(location, path)):
@@ -69,13 +71,13 @@ class Purging:
     def soften_object(self, target: Object) -> Softened:
         """Bodies of `target` are validated before their next use; markers fall."""
         edges = self._edges
-        edges.changes.doubt(target, edges.now().boot, with_beneath=False)
+        edges.doubt(target, with_beneath=False)
         return self._soften(edges.index.keys_of(target))
 
     async def soften_prefix(self, location: str, path: bytes) -> Softened:
         """The same for all objects at `path` and beneath it."""
         edges, root = self._edges, Object(location, path)
-        edges.changes.doubt(root, edges.now().boot, with_beneath=True)
+        edges.doubt(root, with_beneath=True)
         bodies = ranges = markers = 0
         async for keys in self._held(root):
             softened = self._soften(keys)

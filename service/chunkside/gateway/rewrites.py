@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from chunkside.core.entry import Entry, Present, Stored
+from chunkside.core.entry import Entry, Now, Present, Stored
 from chunkside.core.key import is_array_document
-from chunkside.core.policy import is_changed
+from chunkside.core.policy import is_changed, stored_of
 from chunkside.core.request import Request
+from chunkside.core.response import ResponseHead
 from chunkside.gateway.edges import Edges
 from chunkside.gateway.errors import BodyTorn, OriginUnreachable, StoreFault
 from chunkside.gateway.growing import SMALL_BODY_BYTES
@@ -42,8 +43,15 @@ async def weigh_document(
     return response
 
 
+def weigh_head(
+    edges: Edges, request: Request, held: Entry | None, head: ResponseHead, sent_at: Now
+) -> None:
+    """Notes a change unless a document that is passed on is surely what was held."""
+    weigh_part(edges, request, held, stored_of(request, head, sent_at))
+
+
 def weigh_part(edges: Edges, request: Request, held: Entry | None, stored: Stored) -> None:
-    """Notes a change unless `stored`, the head of a 206, is surely of what was held."""
+    """Notes a change unless `stored`, the head of a part, is surely of what was held."""
     is_known = request.key_class == "metadata" and held is not None
     if (is_known and is_changed(held, stored) is not False) or (
         held is None and is_array_document(request.target)

@@ -140,15 +140,15 @@ def _prefix(batch: Any, body: Any, length: int) -> bytes:
     return b"".join(sink.parts)[: -suffix_size(length)]
 
 
-def parse(head: bytes, tail: bytes, size: int, now: Now) -> Parsed:
+def parse(head: bytes, tail: bytes, size: int) -> Parsed:
     """All of a file of `size` bytes but its body. Raises CorruptError.
 
-    `head` is its first HEAD_BYTES, `tail` its last TAIL_BYTES (or all there is). The boot-clock
-    time of what was stored is told from its wall-clock time and `now`.
+    `head` is its first HEAD_BYTES, `tail` its last TAIL_BYTES (or all there is). A boot-clock time
+    in it means something under the boot of its stamp table alone.
     """
     arrow = _arrow()
     try:
-        return _parse(head, tail, size, now)
+        return _parse(head, tail, size)
     except (arrow.ArrowException, *_SIGNS_OF_CORRUPTION) as fault:
         raise CorruptError(str(fault)) from fault
 
@@ -192,6 +192,7 @@ def _columns_before_body() -> list[Any]:
         column("status", arrow.uint16()),
         column("fields", arrow.list_(column("item", line))),
         column("requested_at", arrow.float64()),
+        column("requested_at_boot", arrow.float64()),
         column("origin_lifetime", arrow.float64(), nullable=True),
         column("initial_age", arrow.float64()),
         column("origin_field", arrow.binary(), nullable=True),
@@ -245,6 +246,7 @@ def _row(stored: Stored, part: Part | None, mark: Mark, length: int) -> dict[str
         "status": stored.status,
         "fields": [{"name": name, "value": value} for name, value in stored.fields],
         "requested_at": stored.requested_at.wall,
+        "requested_at_boot": stored.requested_at.boot,
         "origin_lifetime": stored.origin_lifetime,
         "initial_age": stored.initial_age,
         "origin_field": stored.origin_field,
@@ -280,7 +282,7 @@ class _SmallWrites:
         self.closed = True
 
 
-def _parse(head: bytes, tail: bytes, size: int, now: Now) -> Parsed:
+def _parse(head: bytes, tail: bytes, size: int) -> Parsed:
     arrow = _arrow()
     image = arrow.py_buffer(_image(head, tail, size))
     options = arrow.ipc.IpcReadOptions(use_threads=False)
@@ -299,7 +301,7 @@ def _parse(head: bytes, tail: bytes, size: int, now: Now) -> Parsed:
         raise CorruptError("damaged")
     if tail[-len(_END_OF_STREAM) :] != _END_OF_STREAM:
         raise CorruptError("no end")
-    return _parsed(row, now, body_offset)
+    return _parsed(row, body_offset)
 
 
 def _image(head: bytes, tail: bytes, size: int) -> bytes | mmap.mmap:
@@ -326,10 +328,9 @@ def _body_offset(body: Any, image: Any, length: int, size: int) -> int:
     return expected
 
 
-def _parsed(row: dict[str, Any], now: Now, body_offset: int) -> Parsed:
+def _parsed(row: dict[str, Any], body_offset: int) -> Parsed:
     if row["key_class"] not in _KEY_CLASSES:
         raise CorruptError("another key class")
-    requested_at = row["requested_at"]
     space = Namespace(row["location"], row["identity"], row["partition"])
     stored = Stored(
         key=CacheKey(space, row["target"]),
@@ -339,7 +340,7 @@ def _parsed(row: dict[str, Any], now: Now, body_offset: int) -> Parsed:
         length=row["complete_length"],
         origin_lifetime=row["origin_lifetime"],
         initial_age=row["initial_age"],
-        requested_at=Now(boot=now.boot - (now.wall - requested_at), wall=requested_at),
+        requested_at=Now(row["requested_at_boot"], row["requested_at"]),
         origin_field=row["origin_field"],
     )
     return Parsed(

@@ -21,7 +21,7 @@ from typing import Final, ParamSpec
 from chunkside.core.entry import BodyRef, Part, StampPair, Stored
 from chunkside.core.key import CacheKey
 from chunkside.gateway.errors import StoreFault
-from chunkside.gateway.ports import Clock, Found, StampTable
+from chunkside.gateway.ports import Found, StampTable
 from chunkside.store import arrow_file, recovery
 from chunkside.store.arrow_file import CorruptError
 from chunkside.store.directory import BodyDirectory, OpenFile, Presence, open_ours, unlink_if
@@ -52,7 +52,6 @@ class DiskBodyStore:
         self,
         root: str,
         table: StampTable,
-        clock: Clock,
         on_fault: Callable[[str, str], None],
         *,
         map_bodies: bool,
@@ -60,7 +59,6 @@ class DiskBodyStore:
     ) -> None:
         self._directory = BodyDirectory(root)
         self._table = table
-        self._clock = clock
         self._on_fault = on_fault
         self._lanes = Lanes()
         self._presence = Presence(self._directory.root)
@@ -149,7 +147,7 @@ class DiskBodyStore:
         batches = walk.batches()
         while (paths := await self._lanes.beside("scan", next, batches, None)) is not None:
             found, unusable = await self._lanes.beside(
-                "scan", recovery.load_all, self._directory, paths, self._clock.now(), self._report
+                "scan", recovery.load_all, self._directory, paths, self._report
             )
             for path in unusable:
                 await self._lanes.in_order("scan", path, self._find, path)
@@ -212,7 +210,7 @@ class DiskBodyStore:
         """What lies at the path, unless it is unusable: then it is unlinked and counted."""
         try:
             try:
-                return recovery.load(self._directory, path, self._clock.now())
+                return recovery.load(self._directory, path)
             except CorruptError as fault:
                 self._report("find", fault)
                 os.unlink(path)

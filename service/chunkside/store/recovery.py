@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from chunkside.core.entry import BodyRef, Now
+from chunkside.core.entry import BodyRef
 from chunkside.gateway.ports import Found
 from chunkside.store import arrow_file
 from chunkside.store.arrow_file import CorruptError
@@ -27,7 +27,7 @@ _TEMP: Final = re.compile(r"\.[0-9a-f]{64}(?:\.r\d+-\d+)?\.arrow\.\d+\.([0-9a-f]
 OnFault = Callable[[str, OSError], None]
 
 
-def load(directory: BodyDirectory, path: str, now: Now) -> Found:
+def load(directory: BodyDirectory, path: str) -> Found:
     """Judges a file by its header; the body's checksum isn't looked at.
 
     Raises CorruptError where it is unusable or another key's, OSError where it can't be read.
@@ -36,7 +36,7 @@ def load(directory: BodyDirectory, path: str, now: Now) -> Found:
     size = status.st_size
     head = os.pread(file.fd, min(size, arrow_file.HEAD_BYTES), 0)
     tail = os.pread(file.fd, arrow_file.TAIL_BYTES, max(0, size - arrow_file.TAIL_BYTES))
-    parsed = arrow_file.parse(head, tail, size, now)
+    parsed = arrow_file.parse(head, tail, size)
     key = parsed.stored.key
     if directory.path_of(key, parsed.part) != path:
         raise CorruptError("another key's file")
@@ -52,14 +52,14 @@ def load(directory: BodyDirectory, path: str, now: Now) -> Found:
 
 
 def load_all(
-    directory: BodyDirectory, paths: list[str], now: Now, on_fault: OnFault
+    directory: BodyDirectory, paths: list[str], on_fault: OnFault
 ) -> tuple[list[Found], list[str]]:
     """The usable files, and the paths of those that aren't."""
     found: list[Found] = []
     unusable: list[str] = []
     for path in paths:
         try:
-            found.append(load(directory, path, now))
+            found.append(load(directory, path))
         except CorruptError:
             unusable.append(path)
         except FileNotFoundError:

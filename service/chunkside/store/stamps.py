@@ -4,6 +4,9 @@ A stamp says until when nothing of its objects may be stored (32 bits of boot-cl
 otherwise random: a token and not a counter, since two processes that count at once would lose one.
 Two that write one slot in the same instant leave the later stamp; each stamps again when its write
 ends. A collision of two objects in one slot costs a miss, never staleness.
+
+Behind the stamps stand doubts, the newest of all first: until when, by the boot clock, what was
+asked of a name may no longer be so.
 """
 
 from __future__ import annotations
@@ -33,12 +36,17 @@ from chunkside.store.mapping import allocate, populated_words
 _HEADER_BYTES: Final = 4096
 _LOCATION_SLOTS: Final = 4096
 _OBJECT_SLOTS: Final = 1 << 20
-_SLOTS_BYTES: Final = 8 * (_LOCATION_SLOTS + _OBJECT_SLOTS)
+_DOUBT_SLOTS: Final = 1 << 16
+_NEWEST_DOUBT: Final = _LOCATION_SLOTS + _OBJECT_SLOTS
+_SLOTS_BYTES: Final = 8 * (_NEWEST_DOUBT + 1 + _DOUBT_SLOTS)
 _FILE_BYTES: Final = _HEADER_BYTES + _SLOTS_BYTES
 # Magic, version, table id, boot id. The slots follow in this machine's own byte order.
 _HEADER: Final = struct.Struct("<16sI12x16s16s")
 _MAGIC: Final = b"chunkside stamps"
-_VERSION: Final = 1
+_VERSION: Final = 2
+# Of two times that aren't negative the later one is the larger word.
+_WORD: Final = struct.Struct("Q")
+_SECONDS: Final = struct.Struct("d")
 _SECRET_BYTES: Final = 32
 _MANY_SLOTS: Final = 1024
 
@@ -89,6 +97,23 @@ class MemoryStampTable:
 
     def renew(self, target: Object, *, ends: int | None, whole_location: bool = False) -> None:
         self._stamp(self._slot(target, whole_location=whole_location), None, ends)
+
+    def doubt(self, name: Object, boot: float) -> None:
+        (until,) = _WORD.unpack(_SECONDS.pack(boot))
+        for slot in (self._doubt_slot(name), _NEWEST_DOUBT):
+            # Again where another process has put an older one in its place just now.
+            while self._words[slot] < until:
+                self._put(slot, until)
+
+    def doubted_at(self, name: Object) -> float:
+        return _seconds(self._words[self._doubt_slot(name)])
+
+    def newest_doubt(self) -> float:
+        return _seconds(self._words[_NEWEST_DOUBT])
+
+    def _doubt_slot(self, name: Object) -> int:
+        _, seed = self._location(name.location)
+        return _NEWEST_DOUBT + 1 + zlib.crc32(name.path, seed) % _DOUBT_SLOTS
 
     def _location(self, location: str) -> tuple[int, int]:
         """A location's slot, and what its objects' slots are told from."""
@@ -215,6 +240,9 @@ class FileStampTable(MemoryStampTable):
         except OSError as fault:
             self._file = None
             self._start_anew()
+            # Others on the directory, and those to come, must not trust a table that lacks a stamp.
+            with contextlib.suppress(OSError):
+                os.unlink(self._path)
             raise _fault("stamp", fault) from fault
 
 
@@ -281,6 +309,11 @@ def _replace(path: str, content: bytes, size: int = 0) -> OpenFile:
             os.unlink(temp)
         raise
     return file
+
+
+def _seconds(word: int) -> float:
+    seconds: float = _SECONDS.unpack(_WORD.pack(word))[0]
+    return seconds
 
 
 def _unlike_any_location() -> bytes:
