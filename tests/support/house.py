@@ -21,7 +21,7 @@ from chunkside.core.index import Index
 from chunkside.core.key import CacheKey
 from chunkside.core.request import Request
 from chunkside.core.route import Route
-from chunkside.gateway.edges import Edges
+from chunkside.gateway.edges import Edges, Shared
 from chunkside.gateway.errors import BodyTorn, StoreFault
 from chunkside.gateway.gateway import Gateway
 from chunkside.gateway.ports import (
@@ -180,7 +180,7 @@ class House:
             upstream=_as_port(self.origin),
             clock=self.now,
             observer=self.record,
-            is_scanning=is_scanning,
+            shared=Shared(is_scanning=is_scanning),
         )
         self.gateway = Gateway(self.edges)
         self.purging = Purging(self.edges)
