@@ -5,21 +5,23 @@ import math
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from chunkside.console import SidecarConsole
-from chunkside.core.freshness import Policy
 from chunkside.core.key import Object
 from chunkside.metrics import Metrics
+from chunkside.routing import OpenRoute
 from chunkside.server.admin import (
     BadCursor,
     EntriesRequest,
     PurgeAll,
     PurgePrefix,
+    PurgeRoute,
     PurgeTarget,
 )
-from chunkside.settings import Settings, UpstreamAddress
+from chunkside.settings import ConfiguredRoute, RouteSettings, Settings, UpstreamAddress
 from tests.support.house import LOCATION, House
 
 KEY, HOLE = b"/a/c/0", b"/a/c/1"
@@ -37,16 +39,16 @@ SEED_FIELDS = {
 }
 
 
-def console_of(house: House, cache_dir: Path | None = None) -> SidecarConsole:
-    return SidecarConsole(
-        Settings(),
-        UpstreamAddress("http", "origin", 80, "/data"),
-        cache_dir,
-        house.route,
-        house.edges,
-        house.gateway.fills,
-        Metrics("1"),
-    )
+ORIGIN = UpstreamAddress("http", "origin", 80, "/data")
+
+
+def console_of(
+    house: House, cache_dir: Path | None = None, settings: Settings | None = None
+) -> SidecarConsole:
+    settings = settings or Settings(upstream=ORIGIN)
+    configured = ConfiguredRoute("/", ORIGIN, settings)
+    opened = OpenRoute(configured, house.route, house.edges, house.gateway, house.settled)
+    return SidecarConsole(settings, cache_dir, [opened], Metrics("1"))
 
 
 @pytest.fixture
@@ -102,7 +104,9 @@ async def test_a_key_that_comes_and_goes_is_never_counted_twice(console, held):
 async def test_info_tells_how_the_sidecar_is_set_up(house, tmp_path):
     console = console_of(house, tmp_path)
     house.now.advance(12.5)
-    assert {name: value for name, value in console.info().items() if name not in SEED_FIELDS} == {
+    told: Any = console.info()
+    [route] = told.pop("routes")
+    assert {name: value for name, value in told.items() if name not in SEED_FIELDS} == {
         "ttl": 300.0,
         "negative_ttl": 300.0,
         "metadata_ttl": 5.0,
@@ -112,12 +116,19 @@ async def test_info_tells_how_the_sidecar_is_set_up(house, tmp_path):
         "uptime_seconds": 12.5,
     }
     assert console_of(house).info()["cache_dir"] is None
+    assert route.keys() == {"prefix", "upstream", *RouteSettings.model_fields}
+    assert (route["prefix"], route["upstream"]) == ("/", "http://origin/data")
+    assert (route["ttl"], route["absent_statuses"], route["negative_scope"]) == (
+        300.0,
+        [404, 410],
+        "get",
+    )
 
 
 async def test_an_endless_lifetime_is_a_word_in_json(house):
-    house.edges.policy = Policy(ttl=math.inf)
-    info = console_of(house).info()
+    info: Any = console_of(house, settings=Settings(ttl=math.inf)).info()
     assert (info["max_age_seconds"], info["ttl"]) == ("infinity", "infinity")
+    assert info["routes"][0]["ttl"] == "infinity"
     json.dumps(info, allow_nan=False)
 
 
@@ -139,6 +150,7 @@ async def test_entries_are_shown_as_the_data_port_knows_them(console, held):
     held.now.advance(10)
     assert await listed(console, b"/a") == [
         {
+            "route": "/",
             "target": "/a/c/0",
             "kind": "body",
             "status": 200,
@@ -149,6 +161,7 @@ async def test_entries_are_shown_as_the_data_port_knows_them(console, held):
             "partition": None,
         },
         {
+            "route": "/",
             "target": "/a/c/1",
             "kind": "marker",
             "status": 404,
@@ -197,7 +210,7 @@ async def test_what_the_data_port_has_no_target_for_is_not_shown(console, house)
     assert [entry["target"] for entry in await listed(console)] == ["/a/1"]
 
 
-@pytest.mark.parametrize("cursor", ["", "0", "zz", "00000000-1", "../x", "1" * 100])
+@pytest.mark.parametrize("cursor", ["", "0", "zz", "00000000-0-1", "../x", "1" * 100])
 async def test_a_cursor_that_is_none_is_refused(console, cursor):
     with pytest.raises(BadCursor):
         await console.entries(EntriesRequest(after=cursor))
@@ -220,6 +233,7 @@ async def test_a_cursor_of_another_run_is_refused(console, house):
         (PurgeTarget(KEY), {"objects": 1, "bodies": 1, "ranges": 0, "markers": 0}),
         (PurgePrefix(b"/a"), {"objects": 2, "bodies": 1, "ranges": 0, "markers": 1}),
         (PurgePrefix(b"/data"), {"objects": 0, "bodies": 0, "ranges": 0, "markers": 0}),
+        (PurgeRoute("/"), {"objects": 2, "bodies": 1, "ranges": 0, "markers": 1}),
         (PurgeAll(), {"objects": 2, "bodies": 1, "ranges": 0, "markers": 1}),
     ],
 )
@@ -236,6 +250,7 @@ async def test_a_purge_forgets_what_is_named_as_the_data_port_knows_it(
         (PurgeTarget(KEY, is_soft=True), 1, 0),
         (PurgePrefix(b"/a", is_soft=True), 1, 1),
         (PurgePrefix(b"/data", is_soft=True), 0, 0),
+        (PurgeRoute("/", is_soft=True), 1, 1),
         (PurgeAll(is_soft=True), 1, 1),
     ],
 )

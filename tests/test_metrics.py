@@ -97,11 +97,11 @@ def count_everything(metrics):
     metrics.watch(lambda: READING)
     ended(metrics)
     metrics.removed("body", "budget")
-    metrics.invalidated("write")
+    metrics.of("/").invalidated("write")
     metrics.fill_ended("stored")
-    metrics.upstream_answered("chunk", "GET", 200, 0.01)
-    metrics.upstream_received(1)
-    metrics.upstream_sent(1)
+    metrics.of("/").upstream_answered("chunk", "GET", 200, 0.01)
+    metrics.of("/").upstream_received(1)
+    metrics.of("/").upstream_sent(1)
     metrics.store_failed("write", "ENOSPC")
 
 
@@ -133,9 +133,45 @@ def test_process_platform_and_garbage_collector_are_shown(metrics):
 
 
 def test_metrics_is_what_the_gateway_calls_an_observer(metrics):
-    observer: Observer = metrics
+    observer: Observer = metrics.of("/")
     observer.removed("body", "purged", 3)
-    assert samples(metrics)["chunkside_removals_total", "kind=body", "reason=purged"] == 3
+    observer.store_failed("write", "EIO")
+    observer.fill_ended("torn")
+    shown = samples(metrics)
+    assert shown["chunkside_removals_total", "kind=body", "reason=purged"] == 3
+    assert shown["chunkside_store_errors_total", "error=EIO", "op=write"] == 1
+    assert shown["chunkside_fills_total", "outcome=torn"] == 1
+
+
+def test_routes_count_apart_and_removals_together():
+    metrics = Metrics("1.2.3", ("/a", "/b"))
+    for route in ("/a", "/b", "/b"):
+        ended(metrics, "miss", route=route)
+        observer = metrics.of(route)
+        observer.invalidated("PUT")
+        observer.upstream_answered("chunk", "GET", 200, 0.5)
+        observer.upstream_received(10)
+        observer.upstream_sent(1)
+        observer.removed("marker", "purged")
+    shown = samples(metrics)
+    for route, count in (("/a", 1), ("/b", 2)):
+        label = f"route={route}"
+        requests = ("class=chunk", "method=GET", "result=miss", label)
+        assert shown["chunkside_requests_total", *requests] == count
+        upstream = ("class=chunk", "code=200", "method=GET", label)
+        assert shown["chunkside_upstream_requests_total", *upstream] == count
+        assert shown["chunkside_upstream_request_duration_seconds_count", label] == count
+        assert shown["chunkside_upstream_received_bytes_total", label] == 10 * count
+        assert shown["chunkside_upstream_sent_bytes_total", label] == count
+        assert shown["chunkside_invalidations_total", "cause=PUT", label] == count
+    assert shown["chunkside_removals_total", "kind=marker", "reason=purged"] == 3
+    assert metrics.summary().misses == 3
+
+
+@pytest.mark.parametrize(("routes", "is_shown"), [(("/a",), True), (("/a", "/"), False)])
+def test_what_no_route_takes_stands_at_zero_where_that_can_be(routes, is_shown):
+    none = ("class=chunk", "method=GET", "result=error", "route=none")
+    assert (("chunkside_requests_total", *none) in samples(Metrics("1", routes))) is is_shown
 
 
 def test_two_sidecars_in_one_process_count_apart(metrics):
@@ -193,11 +229,11 @@ def test_a_bucket_holds_what_took_at_most_its_bound(metrics):
 
 def test_labels_stay_bounded_whatever_is_sent(metrics):
     ended(metrics, "bypass", method="other", status=999)
-    metrics.upstream_answered("chunk", "BREW", 799, 0.1)
+    metrics.of("/").upstream_answered("chunk", "BREW", 799, 0.1)
     before = len(samples(metrics))
     for number in range(1000):
         ended(metrics, "bypass", method=f"BREW{number}", status=1000 + number)
-        metrics.upstream_answered("chunk", f"BREW{number}", 1000 + number, 0.1)
+        metrics.of("/").upstream_answered("chunk", f"BREW{number}", 1000 + number, 0.1)
     shown = samples(metrics)
     assert len(shown) == before
     assert shown["chunkside_responses_total", "code=other", "route=/"] == 1001
@@ -206,11 +242,11 @@ def test_labels_stay_bounded_whatever_is_sent(metrics):
 
 
 def test_requests_to_the_origin_are_counted_with_and_without_an_answer(metrics):
-    metrics.upstream_answered("chunk", "GET", 200, 0.5)
-    metrics.upstream_answered("chunk", "GET", None, 3.0)
-    metrics.upstream_received(1000)
-    metrics.upstream_received(24)
-    metrics.upstream_sent(7)
+    metrics.of("/").upstream_answered("chunk", "GET", 200, 0.5)
+    metrics.of("/").upstream_answered("chunk", "GET", None, 3.0)
+    metrics.of("/").upstream_received(1000)
+    metrics.of("/").upstream_received(24)
+    metrics.of("/").upstream_sent(7)
     shown = samples(metrics)
     for code in ("200", "none"):
         labels = ("class=chunk", f"code={code}", "method=GET", "route=/")
@@ -235,7 +271,7 @@ def test_faults_fills_and_invalidations_are_counted_by_their_words(metrics):
     metrics.store_failed("write", "ENOSPC")
     metrics.store_failed("write", "ENOSPC")
     metrics.fill_ended("stored")
-    metrics.invalidated("write")
+    metrics.of("/").invalidated("write")
     shown = samples(metrics)
     assert shown["chunkside_store_errors_total", "error=ENOSPC", "op=write"] == 2
     assert shown["chunkside_fills_total", "outcome=stored"] == 1

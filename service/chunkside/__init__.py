@@ -11,6 +11,7 @@ The map:
                 `arrow_file` is where Arrow is.
     metrics     counters, from one result per request; logs: lines.
     settings    the only reader of the environment.
+    routing     what each route has of its own, built from its settings.
     console     what the admin port shows of the sidecar, and does to it.
     upkeep      a disk that fails, a table of stamps lost: mended, and said in the log.
     app         puts it together, and owns the order of starting and stopping.

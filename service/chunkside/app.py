@@ -23,13 +23,10 @@ from chunkside.aiohttp_internals import Server, UnfitAiohttp, check_aiohttp
 from chunkside.console import SidecarConsole
 from chunkside.core.budget import Limits
 from chunkside.core.entry import Now
-from chunkside.core.freshness import Policy
 from chunkside.core.index import Index
-from chunkside.core.route import Route
-from chunkside.gateway.edges import Edges
 from chunkside.gateway.errors import StoreFault
-from chunkside.gateway.gateway import Gateway
 from chunkside.metrics import GaugeReading
+from chunkside.routing import Ground, open_routes
 from chunkside.server.admin import admin_app
 from chunkside.server.front import Front, Timers
 from chunkside.server.handler import DataPort
@@ -42,25 +39,23 @@ from chunkside.server.listeners import (
 )
 from chunkside.settings import (
     ConfigurationError,
+    ConfiguredRoute,
     ListenAddress,
     Settings,
     TcpAddress,
-    UpstreamAddress,
+    cautions,
     memory_limit,
     open_cache,
-    require_upstream,
+    require_routes,
     resolve_cache_size,
     resolve_marker_reserve,
-    resolve_max_body,
     resolve_memory_size,
-    resolve_negative_scope,
 )
 from chunkside.store.body_store import DiskBodyStore
 from chunkside.store.filesystem import Chosen, measure
 from chunkside.store.memory import MemoryBodyStore
 from chunkside.store.stamps import FileStampTable, MemoryStampTable, load_secret
 from chunkside.upkeep import TableUpkeep, TellingMetrics
-from chunkside.upstream.http import HttpUpstream, Times
 
 log = logging.getLogger(__name__)
 
@@ -75,13 +70,15 @@ def serve(settings: Settings) -> int:
         check_aiohttp()
     except UnfitAiohttp as error:
         raise ConfigurationError("aiohttp", None, "3.14.3 to 3.14.*", str(error)) from error
-    upstream = require_upstream(settings)
+    routes = require_routes(settings)
+    for caution in cautions(settings):
+        log.warning(caution)
     cache = _open_cache(settings)
     with contextlib.ExitStack() as sockets:
         data = _listen(settings.listen, "listen", sockets)
         admin = _listen(settings.admin_listen, "admin_listen", sockets)
         with asyncio.Runner(loop_factory=_loop_factory(settings)) as runner:
-            runner.run(_run(settings, upstream, cache, data, admin))
+            runner.run(_run(settings, routes, cache, data, admin))
     return 0
 
 
@@ -179,7 +176,7 @@ def _raise_descriptor_limit() -> int:
 
 async def _run(
     settings: Settings,
-    upstream: UpstreamAddress,
+    routes: tuple[ConfiguredRoute, ...],
     cache: Cache,
     data: list[Listener],
     admin: list[Listener],
@@ -188,11 +185,13 @@ async def _run(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    sidecar = Sidecar(settings, upstream, cache)
+    sidecar = Sidecar(settings, routes, cache)
     try:
         await sidecar.start(data, admin)
         for listener in data:
             print(f"data port: {listener.name}", flush=True)  # noqa: T201
+        for route in settings.routes:
+            print(f"route: {_url_of(route, data)} -> {route.upstream}/", flush=True)  # noqa: T201
         for listener in admin:
             print(f"admin port: {listener.name}", flush=True)  # noqa: T201
         await stopping.wait()
@@ -200,41 +199,44 @@ async def _run(
         await sidecar.stop()
 
 
+def _url_of(route: ConfiguredRoute, data: list[Listener]) -> str:
+    """Where a reader reaches a route; its path alone where that takes a socket."""
+    path = route.prefix.removesuffix("/") + "/"
+    urls = [listener.name for listener in data if not listener.name.startswith("unix:")]
+    return urls[0].removesuffix("/") + path if urls else path
+
+
 class Sidecar:
     """All parts of one process."""
 
-    def __init__(self, settings: Settings, upstream: UpstreamAddress, cache: Cache) -> None:
+    def __init__(
+        self, settings: Settings, configured: tuple[ConfiguredRoute, ...], cache: Cache
+    ) -> None:
         self._settings = settings
         self._cache = cache
         instance = f"chunkside-{secrets.token_hex(4)}"
-        self._metrics = TellingMetrics(importlib.metadata.version("chunkside"))
+        self._metrics = TellingMetrics(
+            importlib.metadata.version("chunkside"), [each.prefix for each in configured]
+        )
         self._store = self._make_store()
-        self._upstream = HttpUpstream(
-            upstream.location,
-            _times(settings),
+        self._index = Index(_limits(settings, cache.budget))
+        ground = Ground(
+            self._index,
+            self._store,
+            cache.table,
+            SystemClock(),
             self._metrics,
-            via=f"1.1 {instance}".encode(),
+            cache.secret,
+            instance,
         )
-        self._edges = Edges(
-            index=Index(_limits(settings, cache.budget)),
-            policy=_policy(settings, cache.budget),
-            store=self._store,
-            stamps=cache.table,
-            upstream=self._upstream,
-            clock=SystemClock(),
-            observer=self._metrics,
-            write_seconds=settings.upstream_write_timeout,
+        self._routes = open_routes(configured, ground)
+        self._port = DataPort(
+            [(each.route, each.gateway) for each in self._routes], self._metrics, instance
         )
-        self._gateway = Gateway(self._edges)
-        route = _route(settings, upstream, cache.secret)
-        self._port = DataPort(route, self._gateway, self._metrics, instance)
         self._console = SidecarConsole(
             settings,
-            upstream,
             None if cache.chosen is None else cache.chosen.directory,
-            route,
-            self._edges,
-            self._gateway.fills,
+            self._routes,
             self._metrics,
         )
         self._server = Server(
@@ -269,7 +271,9 @@ class Sidecar:
         loop = asyncio.get_running_loop()
         if isinstance(self._store, DiskBodyStore):
             await self._store.start()
-        self._edges.tasks.start(self._gateway.adoption.scan(), "the scan of the cache directory")
+        # One scan takes in what all routes left there.
+        first = self._routes[0]
+        first.edges.tasks.start(first.gateway.adoption.scan(), "the scan of the cache directory")
         timers = Timers(self._settings.header_timeout, self._settings.idle_timeout)
         for sock in (sock for listener in data for sock in listener.sockets):
             make = partial(Front, self._server, self._port.late_head, timers)
@@ -297,7 +301,7 @@ class Sidecar:
                 await self._server.shutdown(self._settings.shutdown_timeout)
         except TimeoutError:
             log.warning("requests that did not end in time are cut off")
-        await self._edges.tasks.finish(max(0.1, deadline - loop.time()))
+        await self._routes[0].edges.tasks.finish(max(0.1, deadline - loop.time()))
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.wait([self._looking])
@@ -305,11 +309,12 @@ class Sidecar:
             self._upkeep.look()
         if self._admin is not None:
             await self._admin.cleanup()
-        await self._upstream.close()
+        for route in self._routes:
+            await route.close()
         await self._store.close()
 
     def _read_gauges(self) -> GaugeReading:
-        index = self._edges.index
+        index = self._index
         chosen = self._cache.chosen
         return GaugeReading(
             index_entries={kind: tally.count for kind, tally in index.tallies.items()},
@@ -319,8 +324,8 @@ class Sidecar:
             stored_limit_bytes=index.limits.budget_bytes,
             disk_free_bytes=None if chosen is None else measure(chosen.directory).free_bytes,
             mapped_bytes=getattr(self._store, "mapped_bytes", 0),
-            fills_in_flight=self._gateway.fills.in_flight,
-            fill_waiters=self._gateway.fills.waiters,
+            fills_in_flight=sum(route.gateway.fills.in_flight for route in self._routes),
+            fill_waiters=sum(route.gateway.fills.waiters for route in self._routes),
         )
 
 
@@ -330,43 +335,4 @@ def _limits(settings: Settings, budget: int) -> Limits:
         marker_reserve_bytes=resolve_marker_reserve(settings.marker_reserve, budget),
         max_markers=settings.max_markers,
         memory_bytes=resolve_memory_size(settings.index_memory, memory_limit()),
-    )
-
-
-def _policy(settings: Settings, budget: int) -> Policy:
-    return Policy(
-        ttl=settings.ttl,
-        negative_ttl=settings.negative_ttl,
-        metadata_ttl=settings.metadata_ttl,
-        cache_missing=settings.cache_missing,
-        allow_writes=settings.allow_writes,
-        max_body_bytes=resolve_max_body(settings.max_body_size, budget),
-        negative_scope=resolve_negative_scope(
-            settings.negative_scope, allow_writes=settings.allow_writes
-        ),
-    )
-
-
-def _times(settings: Settings) -> Times:
-    return Times(
-        connect=settings.upstream_connect_timeout,
-        first_byte=settings.upstream_first_byte_timeout,
-        idle=settings.upstream_idle_timeout,
-        deadline=settings.upstream_deadline,
-        write=settings.upstream_write_timeout,
-        retries=settings.upstream_retries,
-        connections=settings.upstream_connections,
-    )
-
-
-def _route(settings: Settings, upstream: UpstreamAddress, secret: bytes) -> Route:
-    return Route(
-        name="/",
-        location=upstream.location,
-        prefix=upstream.prefix.encode(),
-        secret=secret,
-        credential_names=frozenset(name.lower().encode() for name in settings.credential_headers),
-        ignored_query=frozenset(name.encode() for name in settings.ignored_query),
-        metadata_names=settings.metadata_names,
-        forwards_cookies=settings.cookies == "forward",
     )

@@ -18,7 +18,7 @@ from chunkside.settings.errors import ConfigurationError, NotAllowedError, did_y
 from chunkside.settings.forecast import forecast
 from chunkside.settings.model import Settings
 from chunkside.settings.quantities import count_parser, parse_wait
-from chunkside.settings.sources import flag_name, load_settings, require_upstream
+from chunkside.settings.sources import flag_name, load_settings, require_routes
 from chunkside.settings.table import shape_of, shown_default
 
 Value = TypeVar("Value")
@@ -159,7 +159,7 @@ def _settings_of(namespace: argparse.Namespace) -> Settings:
 
 def _serve(namespace: argparse.Namespace) -> int:
     settings = _settings_of(namespace)
-    require_upstream(settings)
+    require_routes(settings)
     from chunkside.app import serve  # noqa: PLC0415 - other commands don't wait for its imports
 
     return serve(settings)

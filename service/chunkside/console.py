@@ -6,28 +6,53 @@ import importlib.metadata
 import math
 import re
 import secrets
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import assert_never
+from typing import Final, assert_never
 
-from chunkside.core.entry import Absent, Now, Partial, Present
-from chunkside.core.freshness import Policy, age, remaining
-from chunkside.core.key import Object, object_path
+from chunkside.core.decision import Refuse
+from chunkside.core.entry import Absent, Entry, Now, Partial, Present
+from chunkside.core.freshness import Policy, absence_under, age, remaining
+from chunkside.core.key import Object, classify, object_path
 from chunkside.core.route import Route
+from chunkside.core.routes import Branch, Routes, whole, without_covered
 from chunkside.gateway.edges import Edges
-from chunkside.gateway.fills import Fills
 from chunkside.gateway.inventory import Held, Inventory
 from chunkside.gateway.purging import Purged, Purging, Softened
 from chunkside.metrics import Metrics
+from chunkside.routing import OpenRoute
 from chunkside.server.admin import (
     BadCursor,
     EntriesRequest,
+    NoSuchRoute,
     PurgeAll,
     PurgePrefix,
     PurgeRequest,
+    PurgeRoute,
     PurgeTarget,
 )
-from chunkside.settings import Settings, UpstreamAddress
+from chunkside.settings import RouteSettings, Settings
+
+_CURSOR: Final = re.compile(r"([0-9a-f]{8})-([0-9a-f]{1,4})-([0-9a-f]{1,8})")
+
+
+# What a purge means of one route's origin, beside a Branch: one object, or all of its location.
+
+
+@dataclass(frozen=True, slots=True)
+class _One:
+    route: Route
+    object: Object
+
+
+@dataclass(frozen=True, slots=True)
+class _Location:
+    route: Route
+
+
+_Scope = _One | Branch | _Location
 
 
 @dataclass(slots=True)
@@ -37,25 +62,32 @@ class SidecarConsole:
     """
 
     settings: Settings
-    upstream: UpstreamAddress
     cache_dir: Path | None
-    route: Route
-    edges: Edges
-    fills: Fills
+    open_routes: Sequence[OpenRoute]
     metrics: Metrics
     obstacle: str | None = "starting"
+    _routes: Routes = field(init=False)
     _started: Now = field(init=False)
     # Places mean nothing to another run: a cursor names its own.
     _run: str = field(init=False, default_factory=lambda: secrets.token_hex(4))
 
     def __post_init__(self) -> None:
-        self._started = self.edges.now()
+        self._routes = Routes(each.route for each in self.open_routes)
+        self._started = self._any_edges.now()
+
+    @property
+    def _any_edges(self) -> Edges:
+        """One route's, for what all of them share."""
+        return self.open_routes[0].edges
+
+    def _edges(self, route: Route) -> Edges:
+        return next(each.edges for each in self.open_routes if each.route is route)
 
     def why_not_ready(self) -> str | None:
         return self.obstacle
 
     def stats(self) -> dict[str, object]:
-        index = self.edges.index
+        index = self._any_edges.index
         return {
             **asdict(self.metrics.summary()),
             "bodies": index.bodies.count,
@@ -63,84 +95,181 @@ class SidecarConsole:
             "markers": index.markers.count,
             "current_size": index.total_bytes,
             "max_size": index.limits.budget_bytes,
-            "fills_in_flight": self.fills.in_flight,
+            "fills_in_flight": sum(each.gateway.fills.in_flight for each in self.open_routes),
         }
 
     def info(self) -> dict[str, object]:
-        index, policy = self.edges.index, self.edges.policy
+        """Where there are several routes, the lifetimes beside them are those of a route that has
+        none of its own.
+        """
+        edges, settings = self._any_edges, self.settings
+        index, upstream = edges.index, settings.upstream
         return {
             # As zarr's CacheStore.cache_info() has them.
-            "cache_store_type": type(self.edges.store).__name__,
-            "max_age_seconds": _seconds(policy.ttl),
+            "cache_store_type": type(edges.store).__name__,
+            "max_age_seconds": _seconds(settings.ttl),
             "max_size": index.limits.budget_bytes,
             "current_size": index.total_bytes,
             # A write is not cached, it invalidates.
             "cache_set_data": False,
-            "cache_missing": policy.cache_missing,
+            "cache_missing": settings.cache_missing,
             "tracked_keys": index.key_count,
             "cached_keys": index.key_count - index.markers.count,
             "missing_keys": index.markers.count,
             # What it has not.
-            "ttl": _seconds(policy.ttl),
-            "negative_ttl": _seconds(policy.negative_ttl),
-            "metadata_ttl": _seconds(policy.metadata_ttl),
-            "upstream": str(self.upstream),
+            "ttl": _seconds(settings.ttl),
+            "negative_ttl": _seconds(settings.negative_ttl),
+            "metadata_ttl": _seconds(settings.metadata_ttl),
+            "upstream": None if upstream is None else str(upstream),
+            "routes": [_route_members(each) for each in self.open_routes],
             "cache_dir": None if self.cache_dir is None else str(self.cache_dir),
             "version": importlib.metadata.version("chunkside"),
-            "uptime_seconds": self.edges.now().boot - self._started.boot,
+            "uptime_seconds": edges.now().boot - self._started.boot,
         }
+
+    # What is held.
 
     async def entries(self, request: EntriesRequest) -> dict[str, object]:
-        root = Object(self.route.location, self._path(request.prefix))
-        place = 0 if request.after is None else self._place(request.after)
-        page = await Inventory(self.edges).page(root, place, request.limit)
-        now, policy = self.edges.now(), self.edges.policy
+        """What several routes lead to is told under each, by the target that it has there."""
+        branches = self._branches(request.prefix)
+        number, place = (0, 0) if request.after is None else self._place(request.after)
+        shown: list[dict[str, object]] = []
+        while number < len(branches) and len(shown) < request.limit:
+            branch = branches[number]
+            root = Object(branch.route.location, branch.path)
+            inventory = Inventory(self._edges(branch.route))
+            page = await inventory.page(root, place, request.limit - len(shown))
+            shown += self._shown(branch.route, page.held)
+            if page.next_place is not None:
+                place = page.next_place
+                break
+            number, place = number + 1, 0
+        is_end = number >= len(branches)
         return {
-            "entries": [
-                _members(held, target, now, policy)
-                for held in page.held
-                if (target := self.route.data_port_target(held.key.target)) is not None
-            ],
-            "next": None if page.next_place is None else f"{self._run}-{page.next_place:x}",
+            "entries": shown,
+            "next": None if is_end else f"{self._run}-{number:x}-{place:x}",
         }
 
-    def _place(self, cursor: str) -> int:
-        found = re.fullmatch(r"([0-9a-f]{8})-([0-9a-f]{1,8})", cursor)
+    def _place(self, cursor: str) -> tuple[int, int]:
+        """The number of a branch, and a place of the index."""
+        found = _CURSOR.fullmatch(cursor)
         if found is None or found[1] != self._run:
             raise BadCursor(cursor)
-        return int(found[2], 16)
+        return int(found[2], 16), int(found[3], 16)
+
+    def _shown(self, route: Route, page: Iterable[Held]) -> list[dict[str, object]]:
+        edges, shown = self._edges(route), []
+        now, policy = edges.now(), edges.policy
+        for held in page:
+            target = route.data_port_target(held.key.target)
+            # Another route may be the one that takes what this one would call by that target.
+            if target is None or self._routes.choose(target) is not route:
+                continue
+            entry: Entry | None = held.entry
+            if isinstance(entry, Absent):
+                key_class = classify(held.key.target, route.metadata_names)
+                entry = absence_under(entry, key_class, policy)
+            if entry is not None:
+                members = _members(Held(held.key, entry), target, now, policy)
+                shown.append({"route": route.name, **members})
+        return shown
+
+    # Purges.
 
     async def purge(self, request: PurgeRequest) -> dict[str, object]:
+        scopes = self._scopes(request)
         if request.is_soft:
-            return asdict(await self._soften(request))
-        return asdict(await self._purge(request))
+            return _sum([await self._soften(scope) for scope in scopes])
+        return _sum([await self._forget(scope) for scope in scopes])
 
-    async def _purge(self, request: PurgeRequest) -> Purged:
-        purging, location = Purging(self.edges), self.route.location
+    def _scopes(self, request: PurgeRequest) -> Sequence[_Scope]:
         match request:
             case PurgeTarget(target):
-                return await purging.object(Object(location, self._path(target)))
+                route = self._choose(target)
+                path = object_path(route.origin_path(target))
+                return [_One(route, Object(route.location, path))]
             case PurgePrefix(prefix):
-                return await purging.prefix(location, self._path(prefix))
+                return without_covered(self._branches(prefix))
+            case PurgeRoute(name):
+                named = self._routes.named(name)
+                if named is None:
+                    raise NoSuchRoute(f"No route is called so. There are: {self._routes.shown}.")
+                is_all = self._routes.is_all_of_its_location(named)
+                return [_Location(named) if is_all else whole(named)]
             case PurgeAll():
+                return [_Location(route) for route in self._routes.one_of_each_location()]
+            case _:
+                assert_never(request)
+
+    async def _forget(self, scope: _Scope) -> Purged:
+        purging, location = Purging(self._edges(scope.route)), scope.route.location
+        match scope:
+            case _One(_, target):
+                return await purging.object(target)
+            case Branch(_, path):
+                return await purging.prefix(location, path)
+            case _Location():
                 return await purging.location(location)
             case _:
-                assert_never(request)
+                assert_never(scope)
 
-    async def _soften(self, request: PurgeRequest) -> Softened:
-        purging, location = Purging(self.edges), self.route.location
-        match request:
-            case PurgeTarget(target):
-                return purging.soften_object(Object(location, self._path(target)))
-            case PurgePrefix(prefix):
-                return await purging.soften_prefix(location, self._path(prefix))
-            case PurgeAll():
+    async def _soften(self, scope: _Scope) -> Softened:
+        purging, location = Purging(self._edges(scope.route)), scope.route.location
+        match scope:
+            case _One(_, target):
+                return purging.soften_object(target)
+            case Branch(_, path):
+                return await purging.soften_prefix(location, path)
+            case _Location():
                 return await purging.soften_prefix(location, b"/")
             case _:
-                assert_never(request)
+                assert_never(scope)
 
-    def _path(self, data_port_target: bytes) -> bytes:
-        return object_path(self.route.origin_path(data_port_target))
+    # Routes.
+
+    def _choose(self, target: bytes) -> Route:
+        route = self._routes.choose(target)
+        if isinstance(route, Refuse):
+            raise NoSuchRoute(route.detail)
+        return route
+
+    def _branches(self, prefix: bytes) -> list[Branch]:
+        """At least one."""
+        branches = self._routes.branches(prefix)
+        if not branches:
+            raise NoSuchRoute(f"No route is there. There are: {self._routes.shown}.")
+        return branches
+
+
+def _sum(reports: Iterable[Purged | Softened]) -> dict[str, object]:
+    total: Counter[str] = Counter()
+    for report in reports:
+        total.update(asdict(report))
+    return dict(total)
+
+
+def _route_members(each: OpenRoute) -> dict[str, object]:
+    """A route and its settings, `auto` resolved."""
+    configured, policy = each.configured, each.edges.policy
+    told = {name: _plain(getattr(configured.settings, name)) for name in RouteSettings.model_fields}
+    return {
+        "prefix": configured.prefix,
+        "upstream": str(configured.upstream),
+        **told,
+        "max_body_size": policy.max_body_bytes,
+        "negative_scope": policy.negative_scope,
+    }
+
+
+def _plain(value: object) -> object:
+    """A setting's value as JSON has it."""
+    match value:
+        case float():
+            return _seconds(value)
+        case tuple() | frozenset():
+            return sorted(value)
+        case _:
+            return value
 
 
 def _members(held: Held, target: bytes, now: Now, policy: Policy) -> dict[str, object]:

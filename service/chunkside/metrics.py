@@ -24,6 +24,8 @@ from prometheus_client.core import (
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from chunkside.core.routes import NO_ROUTE
+
 RESULTS: Final = (
     "error",
     "bypass",
@@ -143,25 +145,25 @@ class _Durations:
 
 
 class Metrics(Collector):
-    """Counts what happens; an `Observer` of one route for the gateway.
+    """Counts what happens; `of` gives the gateway's Observer of one route.
 
-    `route` is the path prefix that the Observer's counts go under.
+    `routes` are the path prefixes that counts go under.
     """
 
-    def __init__(self, version: str, route: str = "/") -> None:
+    def __init__(self, version: str, routes: Iterable[str] = ("/",)) -> None:
         self._version = version
-        self._route = route
+        self._routes = tuple(routes)
         self._gauges: Callable[[], GaugeReading] | None = None
         # By route, class, method, result and code; the families are sums over these.
         self._requests: Counter[tuple[str, str, str, str, str]] = Counter()
         self._request_durations = defaultdict[tuple[str, str], _Durations](_Durations)
         self._response_bytes: Counter[tuple[str, str]] = Counter()
         self._upstream_requests: Counter[tuple[str, str, str, str]] = Counter()
-        self._upstream_durations = _Durations()
-        self._upstream_received = 0
-        self._upstream_sent = 0
+        self._upstream_durations = {route: _Durations() for route in self._routes}
+        self._upstream_received = dict.fromkeys(self._routes, 0)
+        self._upstream_sent = dict.fromkeys(self._routes, 0)
         self._removals: Counter[tuple[str, str]] = Counter()
-        self._invalidations: Counter[str] = Counter()
+        self._invalidations: Counter[tuple[str, str]] = Counter()
         self._fills: Counter[str] = Counter()
         self._store_errors: Counter[tuple[str, str]] = Counter()
         self._show_from_the_start()
@@ -169,15 +171,24 @@ class Metrics(Collector):
 
     def _show_from_the_start(self) -> None:
         """Zeroes for what can be foreseen: rate() doesn't see a step from nothing to one."""
-        for result in RESULTS:
-            code = {"negative_hit": "404", "error": "503"}.get(result, "200")
-            self._requests[self._route, "chunk", "GET", result, code] = 0
-            self._request_durations[self._route, result] = _Durations()
-            self._response_bytes[self._route, result] = 0
-        self._upstream_requests[self._route, "chunk", "GET", "200"] = 0
+        for route in self._routes:
+            for result in RESULTS:
+                code = {"negative_hit": "404", "error": "503"}.get(result, "200")
+                self._requests[route, "chunk", "GET", result, code] = 0
+                self._request_durations[route, result] = _Durations()
+                self._response_bytes[route, result] = 0
+            self._upstream_requests[route, "chunk", "GET", "200"] = 0
+        if "/" not in self._routes:
+            self._requests[NO_ROUTE, "chunk", "GET", "error", "421"] = 0
+            self._request_durations[NO_ROUTE, "error"] = _Durations()
+            self._response_bytes[NO_ROUTE, "error"] = 0
         for kind in KINDS:
             for reason in REMOVAL_REASONS:
                 self._removals[kind, reason] = 0
+
+    def of(self, route: str) -> RouteMetrics:
+        """The Observer of one of the routes."""
+        return RouteMetrics(self, route)
 
     def watch(self, gauges: Callable[[], GaugeReading]) -> None:
         """Has gauges read from `gauges` at each scrape, on the loop; before, none are shown."""
@@ -206,23 +217,23 @@ class Metrics(Collector):
         """Counts entries that left the index; those that made room are evictions as well."""
         self._removals[kind, reason] += count
 
-    def invalidated(self, cause: str) -> None:
-        self._invalidations[cause] += 1
+    def invalidated(self, route: str, cause: str) -> None:
+        self._invalidations[route, cause] += 1
 
     def fill_ended(self, outcome: str) -> None:
         self._fills[outcome] += 1
 
     def upstream_answered(
-        self, key_class: str, method: str, status: int | None, seconds: float
+        self, route: str, key_class: str, method: str, status: int | None, seconds: float
     ) -> None:
-        self._upstream_requests[self._route, key_class, _method(method), _code(status)] += 1
-        self._upstream_durations.observe(seconds)
+        self._upstream_requests[route, key_class, _method(method), _code(status)] += 1
+        self._upstream_durations[route].observe(seconds)
 
-    def upstream_received(self, size: int) -> None:
-        self._upstream_received += size
+    def upstream_received(self, route: str, size: int) -> None:
+        self._upstream_received[route] += size
 
-    def upstream_sent(self, size: int) -> None:
-        self._upstream_sent += size
+    def upstream_sent(self, route: str, size: int) -> None:
+        self._upstream_sent[route] += size
 
     def store_failed(self, operation: str, cause: str) -> None:
         self._store_errors[operation, cause] += 1
@@ -273,22 +284,54 @@ class Metrics(Collector):
         yield _counter("response_bytes", ("route", "result"), self._response_bytes.items())
 
     def _upstream_families(self) -> Iterator[Metric]:
-        route = (self._route,)
         requests = self._upstream_requests.items()
         yield _counter("upstream_requests", ("route", "class", "method", "code"), requests)
-        durations = [(route, self._upstream_durations)]
+        durations = [((route,), times) for route, times in self._upstream_durations.items()]
         yield _histogram("upstream_request_duration_seconds", ("route",), durations)
-        yield _counter("upstream_received_bytes", ("route",), [(route, self._upstream_received)])
-        yield _counter("upstream_sent_bytes", ("route",), [(route, self._upstream_sent)])
+        for name, sizes in (
+            ("upstream_received_bytes", self._upstream_received),
+            ("upstream_sent_bytes", self._upstream_sent),
+        ):
+            yield _counter(name, ("route",), [((route,), size) for route, size in sizes.items()])
 
     def _store_families(self) -> Iterator[Metric]:
         yield _counter("evictions", ("kind", "reason"), self._evictions().items())
         yield _counter("removals", ("kind", "reason"), self._removals.items())
-        invalidations = [((self._route, cause), n) for cause, n in self._invalidations.items()]
-        yield _counter("invalidations", ("route", "cause"), invalidations)
+        yield _counter("invalidations", ("route", "cause"), self._invalidations.items())
         fills = [((outcome,), count) for outcome, count in self._fills.items()]
         yield _counter("fills", ("outcome",), fills)
         yield _counter("store_errors", ("op", "error"), self._store_errors.items())
+
+
+@dataclass(frozen=True, slots=True)
+class RouteMetrics:
+    """Counts what happens on one route."""
+
+    metrics: Metrics
+    route: str
+
+    def removed(self, kind: str, reason: str, count: int = 1) -> None:
+        self.metrics.removed(kind, reason, count)
+
+    def invalidated(self, cause: str) -> None:
+        self.metrics.invalidated(self.route, cause)
+
+    def fill_ended(self, outcome: str) -> None:
+        self.metrics.fill_ended(outcome)
+
+    def upstream_answered(
+        self, key_class: str, method: str, status: int | None, seconds: float
+    ) -> None:
+        self.metrics.upstream_answered(self.route, key_class, method, status, seconds)
+
+    def upstream_received(self, size: int) -> None:
+        self.metrics.upstream_received(self.route, size)
+
+    def upstream_sent(self, size: int) -> None:
+        self.metrics.upstream_sent(self.route, size)
+
+    def store_failed(self, operation: str, cause: str) -> None:
+        self.metrics.store_failed(operation, cause)
 
 
 def _method(method: str) -> str:

@@ -138,6 +138,30 @@ def test_the_config_flag_may_stand_anywhere_and_is_read_before_the_rest(capsys, 
         assert "bodies 3s" in check(capsys, tmp_path, *flags)
 
 
+def test_check_says_of_each_route_what_would_happen(capsys, tmp_path):
+    routes = (
+        '[{"prefix": "/era5", "upstream": "https://h/bucket/era5", "ttl": "1h",'
+        ' "allow_writes": false, "max_body_size": "1MiB"},'
+        ' {"prefix": "/cmip", "upstream": "http://o:9", "cache_missing": false}]'
+    )
+    argv = [f"--cache-dir={tmp_path}/c", "--allow-memory-filesystem", "--negative-ttl=10m"]
+    assert main(["check", *argv, "--listen=localhost:8100,unix:/s", "--routes", routes]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    told = "\n".join(lines)
+    for words in (
+        "route /era5: readers use: http://localhost:8100/era5/ or http://localhost/era5/ (over ",
+        "the socket /s) in place of https://h/bucket/era5/",
+        "route /era5: writes: refused with 405",
+        "route /era5: larger than 1 MiB: relayed, not stored",
+        "route /era5: lifetimes: bodies 1h where the origin says nothing, absences 600s at most",
+        "route /cmip: writes: forwarded",
+        "route /cmip: lifetimes: bodies 300s where the origin says nothing, absences are not reme",
+        "any other path: refused with 421",
+    ):
+        assert words in told
+    assert not [line for line in lines if line.startswith(("upstream:", "lifetimes:", "writes:"))]
+
+
 def test_check_makes_nothing(capsys, tmp_path):
     check(capsys, tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -159,6 +183,18 @@ def one_line_of(*arguments: str, env=None) -> str:
         pytest.param(["--upstream", "s3://b"], {}, ["upstream='s3://b'", "http://"], id="upstream"),
         pytest.param(["--cache-size=1ZB"], {}, ["cache_size='1ZB'", "2GiB"], id="size"),
         pytest.param(["--cach-dir=/x"], {}, ["--cach-dir", "--cache-dir?"], id="flag"),
+        pytest.param(
+            ["--routes", '[{"prefix": "/a", "upstream": "http://o", "tll": 1}]'],
+            {},
+            ["routes[/a].tll (--routes)", "did you mean ttl?"],
+            id="route",
+        ),
+        pytest.param(
+            ["--upstream=http://o"],
+            {"CHUNKSIDE_ROUTES": '[{"prefix": "/a", "upstream": "http://o"}]'},
+            ["upstream='http://o' (--upstream)", "CHUNKSIDE_ROUTES"],
+            id="both",
+        ),
     ],
 )
 def test_a_process_ends_with_one_line(command, flags, env, parts):

@@ -9,6 +9,7 @@ from chunkside.core.entry import Now
 from chunkside.core.freshness import (
     Policy,
     absence_lifetime,
+    absence_under,
     age,
     cache_control,
     http_date,
@@ -17,7 +18,7 @@ from chunkside.core.freshness import (
     origin_lifetime,
     remaining,
 )
-from tests.core.samples import NOW, earlier, fields, present, stored
+from tests.core.samples import NOW, absent, earlier, fields, present, stored
 
 POLICY = Policy()
 DATE = "Date: Mon, 01 Jan 2024 00:00:00 GMT"
@@ -337,3 +338,26 @@ def test_only_a_positive_shorter_lifetime_shortens_a_markers_life(
     lines, key_class, policy, seconds
 ):
     assert absence_lifetime(fields(*lines), key_class, policy) == seconds
+
+
+@pytest.mark.parametrize(
+    ("marker", "key_class", "policy", "lifetime"),
+    [
+        pytest.param(absent(), "chunk", Policy(), 300.0, id="its-own"),
+        pytest.param(absent(), "chunk", Policy(negative_ttl=10.0), 10.0, id="a-lower-ceiling"),
+        pytest.param(absent(), "chunk", Policy(negative_ttl=math.inf), 300.0, id="a-higher-one"),
+        pytest.param(absent(), "metadata", Policy(), 5.0, id="metadata-here"),
+        pytest.param(absent(), "metadata", Policy(negative_ttl=2.0), 2.0, id="both"),
+        pytest.param(absent(), "chunk", Policy(cache_missing=False), None, id="none-remembered"),
+        pytest.param(
+            absent(status=410),
+            "chunk",
+            Policy(absent_statuses=frozenset({404})),
+            None,
+            id="no-absence-here",
+        ),
+    ],
+)
+def test_a_marker_of_another_route_lives_by_this_ones_settings(marker, key_class, policy, lifetime):
+    held = absence_under(marker, key_class, policy)
+    assert (None if held is None else held.lifetime) == lifetime

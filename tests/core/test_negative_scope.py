@@ -8,6 +8,7 @@ from chunkside.core.policy import as_full_get, decide, wants_proof
 from tests.core.samples import NOW, absent, earlier, request
 
 GET, ALL = Policy(negative_scope="get"), Policy(negative_scope="all")
+ONLY_404 = Policy(negative_scope="all", absent_statuses=frozenset({404}))
 RANGE = "Range: bytes=0-9"
 NO_STORE = "Cache-Control: no-store"
 MARKER = absent(requested_at=earlier(100))
@@ -50,6 +51,8 @@ def test_what_a_marker_answers(method, lines, entry, policy, decision):
         pytest.param("HEAD", [], 410, ALL, True, id="head-gone"),
         pytest.param("GET", [RANGE], 404, ALL, True, id="range"),
         pytest.param("HEAD", [], 404, GET, False, id="scope-get"),
+        pytest.param("HEAD", [], 404, ONLY_404, True, id="head-of-404-alone"),
+        pytest.param("HEAD", [], 410, ONLY_404, False, id="not-of-those"),
         pytest.param("HEAD", [], 403, ALL, False, id="refused"),
         pytest.param("HEAD", [], 200, ALL, False, id="there"),
         pytest.param("GET", [], 404, ALL, False, id="full-get-proves-itself"),

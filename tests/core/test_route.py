@@ -87,6 +87,57 @@ def test_a_target_that_can_not_be_used_is_refused(raw, reason):
     assert reason in refusal.detail
 
 
+@pytest.mark.parametrize(
+    ("prefix", "raw", "target"),
+    [
+        (b"/data", b"/era5/c/0?v=1", b"/data/c/0?v=1"),
+        (b"/data", b"/era5", b"/data"),
+        (b"/data", b"/era5/", b"/data/"),
+        (b"/data", b"/era5?list", b"/data?list"),
+        (b"/data", b"/era5//c", b"/data//c"),
+        (b"/data", b"/era5/era5", b"/data/era5"),
+        (b"/data", b"http://chunkside/era5/c", b"/data/c"),
+        (b"", b"/era5/c/0", b"/c/0"),
+        (b"", b"/era5/", b"/"),
+    ],
+)
+def test_the_route_s_own_prefix_is_taken_off(prefix, raw, target):
+    route = replace(ROUTE, at=b"/era5", prefix=prefix)
+    assert made(target=raw, route=route).target == target
+    assert route.origin_path(raw) == target
+    back = route.data_port_target(target)
+    assert back is not None
+    assert back == raw.removeprefix(b"http://chunkside")
+
+
+@pytest.mark.parametrize(
+    ("raw", "target"), [(b"/era5", b"/"), (b"/era5?list", b"/?list"), (b"/era5/?l", b"/?l")]
+)
+def test_a_route_itself_is_the_root_of_an_origin_without_prefix(raw, target):
+    route = replace(ROUTE, at=b"/era5", prefix=b"")
+    assert made(target=raw, route=route).target == target
+    back = route.data_port_target(target)
+    assert back is not None and back.startswith(b"/era5/")
+
+
+@pytest.mark.parametrize("raw", [b"/", b"/era", b"/era51/c", b"/x/era5/c", b"/%65ra5/c"])
+def test_what_is_not_of_a_route_has_no_target_at_its_origin(raw):
+    route = replace(ROUTE, at=b"/era5")
+    with pytest.raises(ValueError, match="not of this route"):
+        route.origin_path(raw)
+    assert isinstance(route.request("GET", raw, fields(), has_body=False), Refuse)
+
+
+@pytest.mark.parametrize(
+    "raw", [b"/era5/../x", b"/era5/%2e%2e", b"/era5/a/../../b", b"/era5/..\\x"]
+)
+def test_dot_segments_never_leave_a_route(raw):
+    route = replace(ROUTE, at=b"/era5", prefix=b"/data/era5")
+    refusal = route.request("GET", raw, fields(), has_body=False)
+    assert isinstance(refusal, Refuse)
+    assert (refusal.status, refusal.slug) == (400, "bad-target")
+
+
 def test_dot_segments_never_climb_above_a_deep_prefix():
     deep = replace(ROUTE, prefix=b"/very/deep/data")
     assert isinstance(deep.request("GET", b"/../x", fields(), has_body=False), Refuse)

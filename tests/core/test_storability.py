@@ -82,12 +82,12 @@ NO_SUCH_KEY = b'<?xml version="1.0"?><Error><Code>NoSuchKey</Code><Key>a</Key></
     ],
 )
 def test_an_error_code_may_say_that_something_else_is_missing(body, reason):
-    assert why_not_absence(head(404), body) == reason
+    assert why_not_absence(head(404), body, POLICY) == reason
 
 
 @pytest.mark.parametrize("status", [s for s in range(200, 600) if s not in (404, 410)])
 def test_no_other_status_than_404_and_410_proves_absence(status):
-    assert why_not_absence(head(status), NO_SUCH_KEY) == NotStored.STATUS
+    assert why_not_absence(head(status), NO_SUCH_KEY, POLICY) == NotStored.STATUS
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,22 @@ def test_no_other_status_than_404_and_410_proves_absence(status):
 )
 @pytest.mark.parametrize("status", [404, 410])
 def test_why_an_absence_is_not_remembered(status, lines, is_framed, reason):
-    assert why_not_absence(head(status, *lines, is_framed=is_framed), NO_SUCH_KEY) == reason
+    answer = head(status, *lines, is_framed=is_framed)
+    assert why_not_absence(answer, NO_SUCH_KEY, POLICY) == reason
+
+
+@pytest.mark.parametrize(
+    ("status", "statuses", "reason"),
+    [
+        pytest.param(404, {404}, None, id="of-those"),
+        pytest.param(410, {404}, NotStored.STATUS, id="not-of-those"),
+        pytest.param(404, {410}, NotStored.STATUS, id="gone-alone"),
+        pytest.param(410, {410}, None, id="gone"),
+    ],
+)
+def test_only_the_statuses_of_the_policy_prove_absence(status, statuses, reason):
+    policy = Policy(absent_statuses=frozenset(statuses))
+    assert why_not_absence(head(status), b"", policy) == reason
 
 
 @pytest.mark.parametrize(

@@ -166,9 +166,11 @@ def test_a_torn_body_that_changed_meanwhile_is_cut_not_mixed(
     with Connection(sidecar.url) as connection:
         connection.send("GET", target)
         gate.wait_held()
+        # Before the reset, which would discard what lies unread.
+        head = connection.head()
         origin.put(target, b"b" * 1_000_000)
         gate.release()
-        response = connection.response()
+        response = connection.rest(head)
     assert not response.is_complete
     assert set(response.body) <= {ord("a")}
     assert exchange(sidecar.url, target).body == b"b" * 1_000_000

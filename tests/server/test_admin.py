@@ -11,9 +11,11 @@ from chunkside.server.admin import (
     MAX_PURGE_BYTES,
     BadCursor,
     EntriesRequest,
+    NoSuchRoute,
     PurgeAll,
     PurgePrefix,
     PurgeRequest,
+    PurgeRoute,
     PurgeTarget,
     admin_app,
     parse_purge,
@@ -183,6 +185,8 @@ async def test_a_cursor_of_another_run_is_told_to_begin_again(client, console):
         ('{"target": "http://localhost:8100/a/%41"}', PurgeTarget(b"/a/%41")),
         ('{"target": "/\u00e9"}', PurgeTarget("/\u00e9".encode())),
         ('{"prefix": "/"}', PurgePrefix(b"/")),
+        ('{"route": "/era5"}', PurgeRoute("/era5")),
+        ('{"route": "/", "soft": true}', PurgeRoute("/", is_soft=True)),
         ('{"all": true}', PurgeAll()),
         ('{"target": "/a", "soft": true}', PurgeTarget(b"/a", is_soft=True)),
         ('{"soft": true, "prefix": "/a"}', PurgePrefix(b"/a", is_soft=True)),
@@ -213,6 +217,9 @@ async def test_a_purge_is_handed_on_and_reported(client, console, body, purge):
         b'{"all": false}',
         b'{"all": 1}',
         b'{"target": 1}',
+        b'{"route": 1}',
+        b'{"route": ["/a"]}',
+        b'{"route": "/a", "prefix": "/a"}',
         b'{"target": {"all": true}}',
         b'{"target": ""}',
         b'{"target": "a/b"}',
@@ -233,6 +240,17 @@ async def test_a_purge_of_anything_else_is_told_what_to_send(client, console, bo
     members = await problem_of(response, 400)
     assert '{"prefix": "/a/"}' in members["detail"]
     assert console.purges == []
+
+
+async def test_what_no_route_takes_is_told_the_routes(client, console):
+    console.fault = NoSuchRoute("There are: /a, /b.")
+    for response in (
+        await client.post("/purge", data='{"route": "/c"}'),
+        await client.get("/entries?prefix=/c"),
+    ):
+        members = await problem_of(response, 404)
+        assert members["type"] == "urn:chunkside:problem:no-such-route"
+        assert "/a, /b" in members["detail"]
 
 
 def test_parsing_says_which_value_is_meant():

@@ -15,7 +15,7 @@ from chunkside.settings import (
     TcpAddress,
     UnixAddress,
     load_settings,
-    require_upstream,
+    require_routes,
 )
 from chunkside.settings.sources import _SERVICE_LINK, environment_name
 
@@ -133,6 +133,11 @@ WRONG = [
     pytest.param("cookies", "keep", "not one of them", id="cookies"),
     pytest.param("allow_writes", "perhaps", "neither true nor false", id="boolean"),
     pytest.param("credential_headers", "A B", "not header field names", id="header"),
+    pytest.param("absent_statuses", "403", "can't be taken for absence yet", id="forbidden"),
+    pytest.param("absent_statuses", "404,403", "can't be taken for absence yet", id="with it"),
+    pytest.param("absent_statuses", "404,500", "not a status that tells", id="another status"),
+    pytest.param("absent_statuses", "4 04", "not a status that tells", id="no status"),
+    pytest.param("absent_statuses", "", "empty", id="no status at all"),
     pytest.param("cache_dir", "~/cache", "~ is the shell's", id="a tilde"),
     pytest.param("cache_dir", "", "not a path", id="an empty path"),
 ]
@@ -282,9 +287,10 @@ def test_two_free_ports_are_not_the_same_port():
 
 def test_serving_needs_an_upstream():
     with pytest.raises(ConfigurationError) as refusal:
-        require_upstream(Settings())
+        require_routes(Settings())
     assert "--upstream" in str(refusal.value)
-    assert require_upstream(load_settings({"upstream": "http://o"}, {})).host == "o"
+    [route] = require_routes(load_settings({"upstream": "http://o"}, {}))
+    assert (route.prefix, route.upstream.host) == ("/", "o")
 
 
 @given(

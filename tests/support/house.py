@@ -7,9 +7,10 @@ the policy, the stamp table and the body store are the real ones.
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from chunkside.core.budget import Limits
@@ -21,7 +22,7 @@ from chunkside.core.index import Index
 from chunkside.core.key import CacheKey
 from chunkside.core.request import Request
 from chunkside.core.route import Route
-from chunkside.gateway.edges import Edges
+from chunkside.gateway.edges import Edges, Shared
 from chunkside.gateway.errors import BodyTorn, StoreFault
 from chunkside.gateway.gateway import Gateway
 from chunkside.gateway.ports import (
@@ -180,7 +181,7 @@ class House:
             upstream=_as_port(self.origin),
             clock=self.now,
             observer=self.record,
-            is_scanning=is_scanning,
+            shared=Shared(is_scanning=is_scanning),
         )
         self.gateway = Gateway(self.edges)
         self.purging = Purging(self.edges)
@@ -192,6 +193,27 @@ class House:
             credential_names=_CREDENTIALS,
             ignored_query=frozenset({b"x-id"}),
         )
+
+    def beside(
+        self,
+        name: str,
+        *,
+        prefix: bytes = b"",
+        location: str = LOCATION,
+        policy: Policy | None = None,
+    ) -> House:
+        """Another route of the same process. At another location it has an origin of its own."""
+        other = copy.copy(self)
+        if location != self.route.location:
+            other.origin = FakeUpstream(self.now, self.record)
+        other.edges = replace(
+            self.edges, policy=policy or Policy(), upstream=_as_port(other.origin)
+        )
+        other.gateway = Gateway(other.edges)
+        other.purging = Purging(other.edges)
+        at = name.removesuffix("/").encode()
+        other.route = replace(self.route, name=name, at=at, location=location, prefix=prefix)
+        return other
 
     # Asking.
 

@@ -102,7 +102,10 @@ class Connection:
         return taken
 
     def response(self) -> Response:
-        head = self.head()
+        return self.rest(self.head())
+
+    def rest(self, head: Head) -> Response:
+        """The response whose head has been read already."""
         if self._method == "HEAD" or head.status in (204, 304):
             return Response(head, b"", is_complete=True)
         parts: list[bytes] = []

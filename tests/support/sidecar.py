@@ -58,13 +58,15 @@ class Sidecar:
 
     def __init__(
         self,
-        upstream: str,
+        upstream: str | None,
         cache_dir: Path,
         flags: Iterable[str] = (),
         env: Mapping[str, str] | None = None,
     ) -> None:
+        """`upstream`: None where the flags give routes."""
         self._command = [
-            *(sys.executable, "-m", "chunkside", "serve", "--upstream", upstream),
+            *(sys.executable, "-m", "chunkside", "serve"),
+            *(() if upstream is None else ("--upstream", upstream)),
             *("--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"),
             *("--cache-dir", str(cache_dir), *flags),
         ]

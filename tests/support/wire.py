@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Self
@@ -34,6 +34,8 @@ class Ended:
 class Port:
     number: int
     ended: list[Ended] = field(default_factory=list)
+    routes: list[str] = field(default_factory=list)
+    """What each counted under, in the same order."""
 
     def request_ended(
         self,
@@ -45,6 +47,7 @@ class Port:
         body_bytes: int,
         seconds: float,
     ) -> None:
+        self.routes.append(route)
         self.ended.append(Ended(method, result, status, body_bytes))
 
     async def connect(self, limit: int = 1 << 24) -> Wire:
@@ -60,12 +63,16 @@ class Port:
 
 @contextlib.asynccontextmanager
 async def data_port(
-    house: House, timers: Timers | None = None, lane: Lane | None = None
+    house: House,
+    timers: Timers | None = None,
+    lane: Lane | None = None,
+    *,
+    beside: Iterable[House] = (),
 ) -> AsyncIterator[Port]:
-    """The data port as app.py builds it, before a house's gateway."""
+    """The data port as app.py builds it, before a house's gateway and those of routes beside it."""
     loop = asyncio.get_running_loop()
     port = Port(0)
-    handler = DataPort(house.route, house.gateway, port, INSTANCE)
+    handler = DataPort([(each.route, each.gateway) for each in (house, *beside)], port, INSTANCE)
     server = Server(
         handler,
         handler.error_page,

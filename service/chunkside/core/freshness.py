@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Final, Literal
 
-from chunkside.core.entry import Held, Now, Stored
+from chunkside.core.entry import Absent, Held, Now, Stored
 from chunkside.core.fields import Fields
 from chunkside.core.key import KeyClass
 
@@ -22,6 +22,7 @@ class Policy:
     """The settings that decisions depend on. Lifetimes in seconds, `math.inf` for ever.
 
     `negative_scope`: whether a marker answers full GETs alone, or HEAD and ranges too.
+    `absent_statuses`: those that tell of an absence.
     """
 
     ttl: float = 300.0
@@ -32,6 +33,7 @@ class Policy:
     max_body_bytes: int = 2**31
     stale_if_error: float = 86_400.0
     negative_scope: Literal["get", "all"] = "get"
+    absent_statuses: frozenset[int] = frozenset({404, 410})
 
 
 def cache_control(fields: Fields) -> dict[bytes, bytes]:
@@ -150,10 +152,24 @@ def absence_lifetime(fields: Fields, key_class: KeyClass, policy: Policy) -> flo
     """
     if not policy.cache_missing:
         return 0.0
-    ceiling = policy.negative_ttl
-    if key_class == "metadata":
-        ceiling = min(ceiling, policy.metadata_ttl)
+    ceiling = _ceiling_of_absence(key_class, policy)
     given = origin_lifetime(fields)
     if given is None or given <= 0:
         return ceiling
     return min(ceiling, max(0.0, given - initial_age(fields)))
+
+
+def absence_under(absent: Absent, key_class: KeyClass, policy: Policy) -> Absent | None:
+    """A marker as far as it holds under `policy`, where it may have been made under another's; None
+    where such an absence isn't remembered at all.
+    """
+    if not policy.cache_missing or absent.status not in policy.absent_statuses:
+        return None
+    ceiling = _ceiling_of_absence(key_class, policy)
+    return absent if absent.lifetime <= ceiling else replace(absent, lifetime=ceiling)
+
+
+def _ceiling_of_absence(key_class: KeyClass, policy: Policy) -> float:
+    if key_class == "metadata":
+        return min(policy.negative_ttl, policy.metadata_ttl)
+    return policy.negative_ttl

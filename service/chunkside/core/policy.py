@@ -134,7 +134,8 @@ def _refuse(request: Request, policy: Policy) -> Refuse | None:
                 405,
                 "writes-refused",
                 "This route is read-only",
-                "Start chunkside with --allow-writes to pass writes through to the origin.",
+                "Set allow_writes to pass writes through to the origin (--allow-writes, or for a "
+                "route of its own in routes).",
                 "GET, HEAD, OPTIONS",
             )
     return None
@@ -299,7 +300,7 @@ def conclude_absence(
     request: Request, head: ResponseHead, body: bytes, policy: Policy
 ) -> AbsenceConclusion:
     """Whether a whole answer that is no body proves that the key is absent."""
-    reason = why_not_absence(head, body)
+    reason = why_not_absence(head, body, policy)
     if reason is not None:
         return PassOn(reason)
     any_origin = allows_any_origin(head.fields)
@@ -318,7 +319,7 @@ def wants_proof(request: Request, status: int, policy: Policy) -> bool:
     return (
         policy.negative_scope == "all"
         and policy.cache_missing
-        and status in (404, 410)
+        and status in policy.absent_statuses
         and not _must_not_touch_the_cache(request)
         and (request.method == "HEAD" or range_form(request.fields) == "single")
     )

@@ -25,9 +25,9 @@ _COOKIES: Final = frozenset({b"cookie", b"cookie2"})
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """`location`: the origin's scheme, host and port. `prefix`: the upstream's path, no slash at
-    its
-    end. `secret` keys the partition hash. Names of fields and query parameters in lower case.
+    """`location`: the origin's scheme, host and port. `prefix`: the upstream's path; `at`: the path
+    on the data port in whose place it stands; no slash at the end of either. `secret` keys the
+    partition hash. Names of fields and query parameters in lower case.
     """
 
     name: str
@@ -38,20 +38,21 @@ class Route:
     ignored_query: frozenset[bytes] = frozenset()
     metadata_names: tuple[str, ...] = ()
     forwards_cookies: bool = False
+    at: bytes = b""
 
     def request(
         self, method: str, raw_target: bytes, fields: Fields, *, has_body: bool
     ) -> Request | Refuse:
         """The request to the origin that a client's request asks for."""
         try:
-            target = self.prefix + origin_target(raw_target)
+            target = self.origin_path(raw_target)
             target.decode()
         except ValueError:
-            return _bad_target("The target must be a path that begins with /, in UTF-8 at most.")
+            return bad_target("The target must be a path that begins with /, in UTF-8 at most.")
         if b"#" in raw_target:
-            return _bad_target("A target has no fragment: send # as %23.")
+            return bad_target("A target has no fragment: send # as %23.")
         if leaves_its_root(target[len(self.prefix) :]):
-            return _bad_target("Dot segments in the target climb above the upstream's prefix.")
+            return bad_target("Dot segments in the target climb above the upstream's prefix.")
         not_forwarded = _NOT_FORWARDED if self.forwards_cookies else _NOT_FORWARDED | _COOKIES
         fields = fields.end_to_end(not_forwarded)
         space = Namespace(self.location, "", partition(fields, self.credential_names, self.secret))
@@ -66,15 +67,32 @@ class Route:
         )
 
     def origin_path(self, data_port_target: bytes) -> bytes:
-        """The target as sent to the origin, of one as sent to the data port."""
-        return self.prefix + origin_target(data_port_target)
+        """The target as sent to the origin, of one as sent to the data port.
+
+        Raises ValueError where that is no path of this route.
+        """
+        rest = _below(origin_target(data_port_target), self.at)
+        if rest is None:
+            raise ValueError("the target is not of this route")
+        target = self.prefix + rest
+        return target if target.startswith(b"/") else b"/" + target
 
     def data_port_target(self, origin_target: bytes) -> bytes | None:
         """The other way; None for what the data port has no target for."""
-        target = origin_target.removeprefix(self.prefix)
-        is_below = len(target) + len(self.prefix) == len(origin_target)
-        return target if is_below and target.startswith(b"/") else None
+        rest = _below(origin_target, self.prefix)
+        target = None if rest is None else self.at + rest
+        return target if target is not None and target.startswith(b"/") else None
 
 
-def _bad_target(detail: str) -> Refuse:
+def _below(target: bytes, prefix: bytes) -> bytes | None:
+    """What follows `prefix` in a target, "" for itself; None where it is neither at nor beneath
+    it.
+    """
+    rest = target.removeprefix(prefix)
+    is_there = len(rest) + len(prefix) == len(target) and rest[:1] in (b"", b"/", b"?")
+    return rest if is_there else None
+
+
+def bad_target(detail: str) -> Refuse:
+    """`detail` says what is wrong with a target."""
     return Refuse(400, "bad-target", "The request target can't be used", detail)

@@ -47,9 +47,9 @@ def why_not_body(head: ResponseHead, key_class: KeyClass, policy: Policy) -> Not
     return None
 
 
-def why_not_absence(head: ResponseHead, body: bytes) -> NotStored | None:
+def why_not_absence(head: ResponseHead, body: bytes, policy: Policy) -> NotStored | None:
     """The reason why a whole answer doesn't prove that its key is absent; None if it does."""
-    if head.status not in (404, 410):
+    if head.status not in policy.absent_statuses:
         return NotStored.STATUS
     if b"no-store" in cache_control(head.fields):
         return NotStored.NO_STORE

@@ -44,6 +44,8 @@ def sidecar(upstream: str, cache_dir: Path, *, port: int, admin_port: int) -> It
         *(sys.executable, "-m", "chunkside", "serve", "--upstream", upstream),
         *("--listen", f"127.0.0.1:{port}", "--admin-listen", f"127.0.0.1:{admin_port}"),
         *("--cache-dir", str(cache_dir)),
+        # Whatever the environment says: this one has its one upstream.
+        *("--routes", "[]"),
     ]
     # A process group of its own: Ctrl-C is for the demo, which ends its sidecar in good order.
     process = subprocess.Popen(  # noqa: S603

@@ -22,10 +22,25 @@ Stamped = TypeVar("Stamped")
 
 
 @dataclass(slots=True)
+class Shared:
+    """What changes as the process runs, and is one for all of its routes.
+
+    `uncommitted_bytes`: of small bodies that were answered and wait for their commit.
+    `is_scanning`: the directory has not been read whole yet, so that the index may lack what lies
+    on disk.
+    """
+
+    tasks: Tasks = field(default_factory=Tasks)
+    uncommitted_bytes: int = 0
+    is_scanning: bool = True
+
+
+@dataclass(slots=True)
 class Edges:
-    """`write_seconds`: the longest that a write may take. `uncommitted_bytes`: of small bodies that
-    were answered and wait for their commit. `is_scanning`: the directory has not been read whole
-    yet, so that the index may lack what lies on disk.
+    """What one route stands on. Index, store, stamps, clock and `shared` are the same objects for
+    all routes of a process; policy, upstream and observer are the route's own.
+
+    `write_seconds`: the longest that a write may take.
     """
 
     index: Index
@@ -36,13 +51,31 @@ class Edges:
     clock: Clock
     observer: Observer
     write_seconds: float = 300.0
-    tasks: Tasks = field(default_factory=Tasks)
-    uncommitted_bytes: int = 0
+    shared: Shared = field(default_factory=Shared)
     doubts: Doubts = field(init=False)
-    is_scanning: bool = True
 
     def __post_init__(self) -> None:
         self.doubts = Doubts(self.stamps)
+
+    @property
+    def tasks(self) -> Tasks:
+        return self.shared.tasks
+
+    @property
+    def uncommitted_bytes(self) -> int:
+        return self.shared.uncommitted_bytes
+
+    @uncommitted_bytes.setter
+    def uncommitted_bytes(self, size: int) -> None:
+        self.shared.uncommitted_bytes = size
+
+    @property
+    def is_scanning(self) -> bool:
+        return self.shared.is_scanning
+
+    @is_scanning.setter
+    def is_scanning(self, is_scanning: bool) -> None:
+        self.shared.is_scanning = is_scanning
 
     def now(self) -> Now:
         return self.clock.now()

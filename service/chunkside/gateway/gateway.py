@@ -15,7 +15,8 @@ from chunkside.core.decision import (
     ServeAbsence,
     Write,
 )
-from chunkside.core.entry import Entry, Partial
+from chunkside.core.entry import Absent, Entry, Partial
+from chunkside.core.freshness import absence_under
 from chunkside.core.policy import as_full_get, decide, wants_proof
 from chunkside.core.ranges import exact_part, single_range
 from chunkside.core.request import Request
@@ -105,4 +106,7 @@ class Gateway:
             # While the disk was asked another's fill may have ended.
             await self.adoption.look(request.key, part)
             entry = self._edges.look_up(request.key)
+        if isinstance(entry, Absent):
+            # It may have been made by a route that lets markers live longer.
+            return absence_under(entry, request.key_class, self._edges.policy)
         return entry

@@ -38,15 +38,16 @@ GET  /readyz   whether it can serve; 503 says why not
 GET  /stats    totals since the start, as JSON
 GET  /info     what it holds and how it is set up, as JSON
 GET  /entries  what it holds, page by page: ?prefix=/a&limit=100, then &after= what `next` says
-POST /purge    forget: {"target": "/a/zarr.json"}, {"prefix": "/a/"} or {"all": true}; with
-               "soft": true beside it bodies are kept, and validated before their next use
+POST /purge    forget: {"target": "/a/zarr.json"}, {"prefix": "/a/"}, {"route": "/a"} or
+               {"all": true}; with "soft": true beside it bodies are kept, and validated before
+               their next use
 """
 _ENDPOINTS: Final = "/metrics, /livez, /healthz, /readyz, /stats, /info, /entries, /purge (POST)"
 _OPEN_TO_ALL: Final = frozenset({"/metrics", "/livez", "/healthz", "/readyz"})
 _PURGE_HELP: Final = (
-    'Send one JSON object with exactly one of "target", "prefix" and "all", such as '
-    '{"target": "/a/zarr.json"}, {"prefix": "/a/"} or {"all": true}; "soft": true may stand '
-    "beside it."
+    'Send one JSON object with exactly one of "target", "prefix", "route" and "all", such as '
+    '{"target": "/a/zarr.json"}, {"prefix": "/a/"}, {"route": "/a"} or {"all": true}; '
+    '"soft": true may stand beside it.'
 )
 _ENTRIES_HELP: Final = (
     f"Ask for /entries?prefix=/a&limit=100, the limit from 1 to {MAX_ENTRIES}, and for the next "
@@ -79,11 +80,19 @@ class PurgePrefix:
 
 
 @dataclass(frozen=True, slots=True)
+class PurgeRoute:
+    """All that a route leads to, named by its path prefix."""
+
+    route: str
+    is_soft: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class PurgeAll:
     is_soft: bool = False
 
 
-PurgeRequest = PurgeTarget | PurgePrefix | PurgeAll
+PurgeRequest = PurgeTarget | PurgePrefix | PurgeRoute | PurgeAll
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +108,10 @@ class EntriesRequest:
 
 class BadCursor(ValueError):
     """Not a cursor of this run of the sidecar."""
+
+
+class NoSuchRoute(ValueError):
+    """No route takes what was named. The text is a sentence that names the routes."""
 
 
 class Console(Protocol):
@@ -117,11 +130,11 @@ class Console(Protocol):
         ...
 
     async def entries(self, request: EntriesRequest) -> dict[str, object]:
-        """A page of `entries`, and the cursor of the `next`. Raises BadCursor."""
+        """A page of `entries`, and the cursor of the `next`. Raises BadCursor, NoSuchRoute."""
         ...
 
     async def purge(self, request: PurgeRequest) -> dict[str, object]:
-        """Forgets what is named, and reports what that was."""
+        """Forgets what is named, and reports what that was. Raises NoSuchRoute."""
         ...
 
 
@@ -185,6 +198,8 @@ class _Admin:
         except BadCursor:
             detail = "`after` is no cursor of this run of the sidecar: begin again without it."
             return _problem(400, "Not a cursor", detail, slug="bad-cursor")
+        except NoSuchRoute as error:
+            return _no_such_route(error)
         except ValueError as error:
             detail = f"{error} {_ENTRIES_HELP}"
             return _problem(400, "Not a request for entries", detail, slug="bad-entries")
@@ -199,7 +214,10 @@ class _Admin:
         except ValueError as error:
             detail = f"{error} {_PURGE_HELP}"
             return _problem(400, "Not a purge request", detail, slug="bad-purge")
-        return _json(await self._console.purge(purge))
+        try:
+            return _json(await self._console.purge(purge))
+        except NoSuchRoute as error:
+            return _no_such_route(error)
 
 
 def parse_entries(parameters: Iterable[tuple[str, str]]) -> EntriesRequest:
@@ -244,6 +262,8 @@ def parse_purge(body: bytes) -> PurgeRequest:
             return PurgeTarget(_origin_form(target), is_soft)
         case "prefix", str(prefix):
             return PurgePrefix(_origin_form(prefix), is_soft)
+        case "route", str(route):
+            return PurgeRoute(route, is_soft)
         case "all", True:
             return PurgeAll(is_soft)
         case name, _:
@@ -326,6 +346,10 @@ def _wrong_method(request: web.Request, error: web.HTTPMethodNotAllowed) -> web.
     response = _problem(405, "Wrong method", detail, slug="wrong-method")
     response.headers["Allow"] = allow
     return response
+
+
+def _no_such_route(error: NoSuchRoute) -> web.Response:
+    return _problem(404, "No such route", str(error), slug="no-such-route")
 
 
 def _problem(status: int, title: str, detail: str, *, slug: str) -> web.Response:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Final, Protocol
 
 from aiohttp import HttpVersion10, web
@@ -18,6 +18,7 @@ from chunkside.core.fields import Fields
 from chunkside.core.neighbours import judge_host, judge_source
 from chunkside.core.request import SAFE_METHODS, Request
 from chunkside.core.route import Route
+from chunkside.core.routes import Routes
 from chunkside.gateway.errors import BodyTorn, RequestAborted
 from chunkside.gateway.gateway import Gateway
 from chunkside.gateway.ports import Content
@@ -47,10 +48,13 @@ class DataPort:
     """`instance` is this process's name in `Via`, by which a loop is known."""
 
     def __init__(
-        self, route: Route, gateway: Gateway, observer: RequestObserver, instance: str
+        self,
+        routes: Iterable[tuple[Route, Gateway]],
+        observer: RequestObserver,
+        instance: str,
     ) -> None:
-        self._route = route
-        self._gateway = gateway
+        self._gateways = {route.name: (route, gateway) for route, gateway in routes}
+        self._routes = Routes(route for route, _ in self._gateways.values())
         self._observer = observer
         self._instance = instance.encode()
         self.via = b"1.1 " + self._instance
@@ -58,12 +62,13 @@ class DataPort:
     async def __call__(self, http: web.BaseRequest) -> web.StreamResponse:
         started = time.perf_counter()
         fields = Fields(http.raw_headers)
-        request = self._understand(http, fields)
+        name, request = self._understand(http, fields)
         if isinstance(request, Refuse):
             reply, key_class = refusal(request), "chunk"
         else:
-            reply = await self._gateway.answer(request, _content(http, fields))
-            if not self._route.forwards_cookies and not _SET_COOKIE.isdisjoint(reply.fields.names):
+            route, gateway = self._gateways[name]
+            reply = await gateway.answer(request, _content(http, fields))
+            if not route.forwards_cookies and not _SET_COOKIE.isdisjoint(reply.fields.names):
                 # Cookies don't keep to ports: this one would reach every server on this host.
                 reply.fields = reply.fields.without(_SET_COOKIE)
             key_class = request.key_class
@@ -74,7 +79,7 @@ class DataPort:
             reply.release()
             result = "error" if sending.is_torn else reply.result
             self._observer.request_ended(
-                self._route.name,
+                name,
                 key_class,
                 http.method,
                 result,
@@ -83,7 +88,26 @@ class DataPort:
                 time.perf_counter() - started,
             )
 
-    def _understand(self, http: web.BaseRequest, fields: Fields) -> Request | Refuse:
+    def _understand(self, http: web.BaseRequest, fields: Fields) -> tuple[str, Request | Refuse]:
+        """The name that the request counts under, and what it asks of its route."""
+        target = self._target(http)
+        route = self._routes.choose(target)
+        name = self._routes.name_of(route)
+        refusal = self._refuse(http, fields)
+        if isinstance(route, Refuse):
+            return name, refusal or route
+        if refusal is not None:
+            return name, refusal
+        return name, route.request(http.method, target, fields, has_body=http.body_exists)
+
+    def _target(self, http: web.BaseRequest) -> bytes:
+        if http.method == "CONNECT":
+            # Its target is no path (RFC 9112 §3.2.3), and it is refused whatever that names.
+            return next(iter(self._routes)).at + b"/"
+        return http.raw_path.encode("utf-8", "surrogateescape")
+
+    def _refuse(self, http: web.BaseRequest, fields: Fields) -> Refuse | None:
+        """Why nobody who sends this gets an answer, whatever its target."""
         refusal = judge_host(fields.get(b"host"))
         if refusal is None and http.method not in SAFE_METHODS:
             refusal = judge_source(fields)
@@ -94,32 +118,29 @@ class DataPort:
                 508,
                 "loop",
                 "The upstream leads back here",
-                "Set upstream to the origin itself, not to this sidecar.",
+                "Set upstream (or that of the route) to the origin itself, not to this sidecar.",
             )
         if any(not _is_text(name, value) for name, value in fields):
             return Refuse(
                 400, "bad-field", "A field can't be passed on", "Send field values in UTF-8."
             )
-        # The target of CONNECT is no path (RFC 9112 §3.2.3), and refused whatever it names.
-        path = "/" if http.method == "CONNECT" else http.raw_path
-        target = path.encode("utf-8", "surrogateescape")
-        return self._route.request(http.method, target, fields, has_body=http.body_exists)
+        return None
 
     def error_page(
         self, http: web.BaseRequest, status: int, error: BaseException | None
     ) -> RawResponse:
         """The answer to what is no HTTP that can be understood, or met a fault of ours."""
         if status >= 500:
+            route = self._routes.choose(self._target(http))
             reply = problem_reply(
                 500, "internal", "Chunkside has a fault", "Its log tells more. Please report it."
             )
         else:
+            route = None
             reply = problem_reply(
                 400, "bad-request", "This is no valid HTTP request", _what_is_wrong(error)
             )
-        self._observer.request_ended(
-            self._route.name, "chunk", http.method, "error", reply.status, reply.length or 0, 0.0
-        )
+        self._count(route, http.method, reply)
         return _response(http, reply, self.via, keeps_alive=False)
 
     def late_head(self) -> bytes:
@@ -130,12 +151,15 @@ class DataPort:
             "The request's head took too long",
             "Send the whole head at once.",
         )
-        self._observer.request_ended(
-            self._route.name, "chunk", "other", "error", reply.status, reply.length or 0, 0.0
-        )
+        self._count(None, "other", reply)
         assert isinstance(reply.body, bytes)
         connection = Connection(is_http_10=False, keeps_alive=False)
         return render_head(reply, self.via, connection) + reply.body
+
+    def _count(self, route: Route | Refuse | None, method: str, reply: Reply) -> None:
+        """Counts what no gateway was asked for."""
+        name, sent = self._routes.name_of(route), reply.length or 0
+        self._observer.request_ended(name, "chunk", method, "error", reply.status, sent, 0.0)
 
 
 class _Sending:

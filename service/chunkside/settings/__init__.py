@@ -1,9 +1,10 @@
 """What the sidecar was told: flags over environment over file, checked before anything starts.
 
 `errors` says what is wrong in one line; `quantities`, `addresses` and `kinds` read single values;
-`model` is the settings themselves; `sources` brings them together and alone reads the
-environment; `derived` is what `auto` comes to; `cache_directory`, `forecast` and `table` say
-where the cache goes, what would happen, and what there is to set.
+`route_settings` are those settings that a route may have its own of, `routes` reads routes, and
+`model` is all settings; `sources` brings them together and alone reads the environment; `derived`
+is what `auto` comes to; `cache_directory`, `forecast`, `cautions` and `table` say where the
+cache goes, what would happen, what of that is seldom meant, and what there is to set.
 """
 
 from chunkside.settings.addresses import (
@@ -13,6 +14,7 @@ from chunkside.settings.addresses import (
     UpstreamAddress,
 )
 from chunkside.settings.cache_directory import locate_cache, open_cache
+from chunkside.settings.cautions import cautions
 from chunkside.settings.derived import (
     memory_limit,
     resolve_cache_size,
@@ -26,23 +28,28 @@ from chunkside.settings.errors import ConfigurationError
 from chunkside.settings.forecast import forecast
 from chunkside.settings.model import Settings
 from chunkside.settings.quantities import Percent
-from chunkside.settings.sources import load_settings, require_upstream
+from chunkside.settings.route_settings import RouteSettings
+from chunkside.settings.routes import ConfiguredRoute
+from chunkside.settings.sources import load_settings, require_routes
 from chunkside.settings.table import settings_table
 
 __all__ = [
     "ConfigurationError",
+    "ConfiguredRoute",
     "ListenAddress",
     "Percent",
+    "RouteSettings",
     "Settings",
     "TcpAddress",
     "UnixAddress",
     "UpstreamAddress",
+    "cautions",
     "forecast",
     "load_settings",
     "locate_cache",
     "memory_limit",
     "open_cache",
-    "require_upstream",
+    "require_routes",
     "resolve_cache_size",
     "resolve_marker_reserve",
     "resolve_max_body",

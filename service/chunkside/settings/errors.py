@@ -59,6 +59,17 @@ class NotAllowedError(ValueError):
         """What to show in place of the value, where that may hold a secret."""
 
 
+class RouteNotAllowedError(NotAllowedError):
+    """What a route of `routes` does not take. `setting`: as the one line names it, such as
+    `routes[/a].ttl`; `value`: None where there is none that may be shown.
+    """
+
+    def __init__(self, setting: str, value: object, refusal: NotAllowedError) -> None:
+        super().__init__(refusal.reason, refusal.allowed, refusal.remedy)
+        self.setting = setting
+        self.value = value if refusal.shown is None else refusal.shown
+
+
 def did_you_mean(name: str, names: Iterable[str], *, prefix: str = "") -> str | None:
     """A remedy that gives the nearest known name; what all names start with tells nothing."""
     folded = {known.removeprefix(prefix).casefold(): known for known in names}

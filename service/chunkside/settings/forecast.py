@@ -8,6 +8,7 @@ from pathlib import Path
 
 from chunkside.settings.addresses import ListenAddress, TcpAddress
 from chunkside.settings.cache_directory import locate_cache
+from chunkside.settings.cautions import cautions
 from chunkside.settings.derived import (
     memory_limit,
     resolve_cache_size,
@@ -20,7 +21,8 @@ from chunkside.settings.errors import ConfigurationError
 from chunkside.settings.model import Settings
 from chunkside.settings.quantities import format_duration
 from chunkside.settings.quantities import format_size_rounded as shown_size
-from chunkside.settings.sources import require_upstream
+from chunkside.settings.route_settings import RouteSettings
+from chunkside.settings.sources import require_routes
 from chunkside.store.filesystem import Chosen, Filesystem, MemoryOnly, Volume, measure
 
 
@@ -48,32 +50,43 @@ def forecast(
         lines += _storage(settings, choice, cgroup_root)
     except ConfigurationError as problem:
         problems.append(problem)
-    lines += _lifetimes(settings)
+    lines += [f"{label}{_lifetimes(own)}" for label, own in _each(settings)]
     return Forecast(tuple(lines), tuple(problems))
 
 
-def reader_url(address: ListenAddress) -> str:
-    """What to point a reader at."""
+def reader_url(address: ListenAddress, path: str = "") -> str:
+    """What to point a reader at; `path` without slashes at its ends."""
+    below = f"/{path}/" if path else "/"
     match address:
         case TcpAddress(port=0):
-            return f"http://{address.host}:PORT/ (the free port that is printed at the start)"
+            return f"http://{address.host}:PORT{below} (the free port that is printed at the start)"
         case TcpAddress():
-            return f"{address.url}/"
+            return f"{address.url}{below}"
         case _:
-            return f"http://localhost/ (over the socket {address.path})"
+            return f"http://localhost{below} (over the socket {address.path})"
 
 
 def _reach(settings: Settings) -> list[str]:
-    upstream = require_upstream(settings)
-    urls = " or ".join(reader_url(address) for address in settings.listen)
+    routes = require_routes(settings)
     admin = " or ".join(reader_url(address) for address in settings.admin_listen)
-    writes = "forwarded" if settings.allow_writes else "refused with 405"
-    return [
-        f"upstream: {upstream}",
-        f"readers use: {urls} in place of {upstream}/",
-        f"metrics and admin: {admin}",
-        f"writes: {writes}",
-    ]
+    lines = [] if settings.routes else [f"upstream: {routes[0].upstream}"]
+    for route, (label, _) in zip(routes, _each(settings), strict=True):
+        path = route.prefix.removeprefix("/")
+        urls = " or ".join(reader_url(address, path) for address in settings.listen)
+        lines.append(f"{label}readers use: {urls} in place of {route.upstream}/")
+    if all(route.prefix != "/" for route in routes):
+        lines.append("any other path: refused with 421")
+    lines.append(f"metrics and admin: {admin}")
+    for label, own in _each(settings):
+        lines.append(f"{label}writes: {'forwarded' if own.allow_writes else 'refused with 405'}")
+    return [*lines, *(f"warning: {caution}" for caution in cautions(settings))]
+
+
+def _each(settings: Settings) -> list[tuple[str, RouteSettings]]:
+    """Each route's settings, and how a line about them begins."""
+    if not settings.routes:
+        return [("", settings)]
+    return [(f"route {route.prefix}: ", route.settings) for route in require_routes(settings)]
 
 
 def _storage(settings: Settings, choice: Chosen | MemoryOnly, cgroup_root: Path) -> list[str]:
@@ -95,6 +108,13 @@ def _disk(settings: Settings, choice: Chosen, volume: Volume) -> list[str]:
         f"file system: {_kind(choice.filesystem)}, {total}, {free} free",
         f"free-space floor: {shown_size(floor) if floor else 'off'}",
     ]
+    if resolve_cache_size(settings.cache_size, volume.total_bytes, volume.free_bytes) > (
+        volume.total_bytes - floor
+    ):
+        lines.append(
+            "warning: cache_size is more than the volume holds beside the floor: the disk would be "
+            "full before the budget is; lower cache_size"
+        )
     if floor > volume.free_bytes:
         lines.append(
             "warning: less is free than the floor keeps, so that nothing would be stored; "
@@ -105,14 +125,14 @@ def _disk(settings: Settings, choice: Chosen, volume: Volume) -> list[str]:
 
 def _budget(settings: Settings, budget: int) -> list[str]:
     reserve = resolve_marker_reserve(settings.marker_reserve, budget)
-    largest = resolve_max_body(settings.max_body_size, budget)
-    return [
-        f"byte budget: {shown_size(budget)}, {shown_size(reserve)} of it for markers",
-        f"larger than {shown_size(largest)}: relayed, not stored",
-    ]
+    lines = [f"byte budget: {shown_size(budget)}, {shown_size(reserve)} of it for markers"]
+    for label, own in _each(settings):
+        largest = resolve_max_body(own.max_body_size, budget)
+        lines.append(f"{label}larger than {shown_size(largest)}: relayed, not stored")
+    return lines
 
 
-def _lifetimes(settings: Settings) -> list[str]:
+def _lifetimes(settings: RouteSettings) -> str:
     absences = (
         f"absences {format_duration(settings.negative_ttl)} at most"
         if settings.cache_missing
@@ -120,7 +140,7 @@ def _lifetimes(settings: Settings) -> list[str]:
     )
     bodies = f"bodies {format_duration(settings.ttl)} where the origin says nothing"
     metadata = f"metadata {format_duration(settings.metadata_ttl)} at most"
-    return [f"lifetimes: {bodies}, {absences}, {metadata}"]
+    return f"lifetimes: {bodies}, {absences}, {metadata}"
 
 
 def _kind(filesystem: Filesystem) -> str:

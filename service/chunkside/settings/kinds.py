@@ -17,6 +17,7 @@ from chunkside.settings.quantities import Percent
 
 _FIELD_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 HEADER_NAMES = "header field names, separated by commas"
+ABSENT_STATUSES = "404 and 410, or one of them"
 PATHS = "a path"
 
 
@@ -72,6 +73,28 @@ def _read_header_names(value: object) -> tuple[str, ...]:
     return names
 
 
+def _read_absent_statuses(value: object) -> frozenset[int]:
+    items = value if isinstance(value, (list, tuple)) else [value]
+    texts = [str(each) if type(each) is int else each for each in items]
+    try:
+        words = quantities.parse_list(texts)
+    except NotAllowedError as error:
+        raise NotAllowedError(error.reason, ABSENT_STATUSES) from error
+    if not words:
+        raise NotAllowedError(
+            "empty", ABSENT_STATUSES, "to remember no absence set cache_missing to false"
+        )
+    if "403" in words:
+        raise NotAllowedError(
+            "403 can't be taken for absence yet in this version",
+            ABSENT_STATUSES,
+            "let the reader list the bucket, so that it answers 404",
+        )
+    if not set(words) <= {"404", "410"}:
+        raise NotAllowedError("not a status that tells of absence", ABSENT_STATUSES)
+    return frozenset(map(int, words))
+
+
 def _comma_joined(items: tuple[object, ...]) -> str:
     return ", ".join(str(item) for item in items)
 
@@ -114,6 +137,11 @@ HeaderNames = Annotated[
     tuple[str, ...],
     PlainValidator(_read_header_names),
     Shape("LIST", _comma_joined, is_list=True),
+]
+AbsentStatuses = Annotated[
+    frozenset[int],
+    PlainValidator(_read_absent_statuses),
+    Shape("LIST", lambda statuses: _comma_joined(tuple(sorted(statuses))), is_list=True),
 ]
 Loop = Annotated[
     Literal["uvloop", "asyncio"],

@@ -2,46 +2,54 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated
+
+from pydantic import Field, PlainValidator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from chunkside.settings.addresses import TcpAddress
 from chunkside.settings.kinds import (
     AutoShare,
     AutoSize,
-    Cookies,
     Count,
     Directory,
-    Duration,
-    HeaderNames,
     Listens,
     LogLevel,
     Loop,
-    NegativeScope,
-    Several,
+    Shape,
     Switch,
-    Texts,
     Timeout,
     Upstream,
     Wait,
 )
+from chunkside.settings.route_settings import RouteSettings
+from chunkside.settings.routes import ConfiguredRoute, read_routes
 
 
-class Settings(BaseSettings):
-    """What one sidecar was told. Durations are seconds, sizes bytes.
+def _read_routes(value: object) -> tuple[ConfiguredRoute, ...]:
+    return read_routes(value, Settings.model_fields)
 
-    Constructing it reads nothing but its arguments; `load_settings` brings flags, environment and
-    file together. A value of `auto` is resolved by `chunkside.settings.derived` once the volume
-    is known.
-    """
 
-    model_config = SettingsConfigDict(
-        frozen=True, extra="forbid", env_prefix="CHUNKSIDE_", validate_default=False
-    )
+Routes = Annotated[
+    tuple[ConfiguredRoute, ...],
+    PlainValidator(_read_routes),
+    Shape("JSON", lambda routes: ", ".join(route.prefix for route in routes)),
+]
+
+
+class _SidecarSettings(BaseSettings):
+    """What holds for a sidecar as a whole."""
 
     upstream: Upstream = Field(
         default=None,
-        description="Origin: an `http://` or `https://` URL with an optional path prefix. Required",
+        description="Origin: an `http://` or `https://` URL with an optional path prefix. Required "
+        "unless `routes`",
+    )
+    routes: Routes = Field(
+        default=(),
+        description="Several upstreams by path prefix, in place of `upstream`: a list of objects, "
+        "each with `prefix`, `upstream` and any of the settings from `max_body_size` down; what it "
+        "leaves out is as set beside it. As a flag or environment variable the same in JSON",
     )
     listen: Listens = Field(
         default=(TcpAddress("localhost", 8100),),
@@ -83,80 +91,11 @@ class Settings(BaseSettings):
     allow_memory_filesystem: Switch = Field(
         default=False, description="Accept a tmpfs as cache directory"
     )
-    max_body_size: AutoSize = Field(
-        default="auto",
-        description="Larger bodies are relayed, not stored. `auto`: an eighth of `cache_size`, "
-        "at most 2 GiB",
-    )
     min_free: AutoShare = Field(
         default="auto",
         description="Free space left on the volume. `auto`: 10 GiB, but at most 10 % of the "
         "volume; `0` switches it off",
     )
-    cache_missing: Switch = Field(default=True, description="Remember absences at all")
-    ttl: Duration = Field(
-        default=300.0, description="Lifetime of bodies where the origin gives none; then validated"
-    )
-    negative_scope: NegativeScope = Field(
-        default="auto",
-        description="What a marker answers. `get`: full GETs; `all`: HEAD and ranges too, whose "
-        "404s are followed by a full GET that makes the marker; `auto`: `all` where writes are "
-        "refused, else `get`",
-    )
-    negative_ttl: Duration = Field(
-        default=300.0, description="Ceiling of a marker's life; not renewed by use"
-    )
-    metadata_ttl: Duration = Field(
-        default=5.0, description="Ceiling of both lifetimes for metadata documents"
-    )
-    metadata_names: Texts = Field(
-        default=(), description="Further glob patterns of names that are metadata, not chunks"
-    )
-    credential_headers: HeaderNames = Field(
-        default=(
-            "Authorization",
-            "Cookie",
-            "X-Api-Key",
-            "X-Auth-Token",
-            "Private-Token",
-            "X-Amz-Security-Token",
-        ),
-        description="Request headers that tell clients apart: what was learned with one value "
-        "answers only that value",
-    )
-    ignored_query: Texts = Field(
-        default=("x-id", "tensorstore"),
-        description="Query parameters that are forwarded but are not part of the key",
-    )
-    allow_writes: Switch = Field(
-        default=True, description="Forward unsafe methods; else they are refused with 405"
-    )
-    cookies: Cookies = Field(
-        default="drop",
-        description="`Cookie` and `Set-Cookie`: `drop` or `forward` (cookies don't keep to ports)",
-    )
-    upstream_connect_timeout: Timeout = Field(
-        default=3.0, description="Longest wait for a connection to the origin"
-    )
-    upstream_first_byte_timeout: Timeout = Field(
-        default=8.0, description="Longest wait for the first byte of one try"
-    )
-    upstream_idle_timeout: Timeout = Field(
-        default=15.0, description="Longest silence within a body from the origin"
-    )
-    upstream_retries: Count = Field(
-        default=3,
-        description="Further tries after the first, where the connection failed; safe methods only",
-    )
-    upstream_deadline: Timeout = Field(
-        default=25.0, description="Longest wait for the first byte, queueing and all tries included"
-    )
-    upstream_write_timeout: Timeout = Field(
-        default=300.0,
-        description="Longest wait for the answer to an unsafe method or a request with a body, "
-        "once the body has been sent",
-    )
-    upstream_connections: Several = Field(default=128, description="Most connections to the origin")
     header_timeout: Timeout = Field(
         default=30.0, description="Longest wait for the whole head of a client's request"
     )
@@ -180,3 +119,16 @@ class Settings(BaseSettings):
         """Arguments alone: the library's own reading of the environment takes lists for JSON,
         lets unknown names pass, and would reach into every test."""
         return (init_settings,)
+
+
+class Settings(RouteSettings, _SidecarSettings):
+    """What one sidecar was told. Durations are seconds, sizes bytes.
+
+    Constructing it reads nothing but its arguments; `load_settings` brings flags, environment and
+    file together. A value of `auto` is resolved by `chunkside.settings.derived` once the volume
+    is known. What of it a route may have its own is the default of all routes.
+    """
+
+    model_config = SettingsConfigDict(
+        frozen=True, extra="forbid", env_prefix="CHUNKSIDE_", validate_default=False
+    )

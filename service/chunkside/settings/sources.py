@@ -8,16 +8,23 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from chunkside.settings.addresses import UPSTREAMS, ListenAddress, TcpAddress, UpstreamAddress
-from chunkside.settings.errors import ConfigurationError, NotAllowedError, did_you_mean
+from chunkside.settings.addresses import UPSTREAMS, ListenAddress, TcpAddress
+from chunkside.settings.errors import (
+    ConfigurationError,
+    NotAllowedError,
+    RouteNotAllowedError,
+    did_you_mean,
+)
 from chunkside.settings.model import Settings
+from chunkside.settings.route_settings import RouteSettings
+from chunkside.settings.routes import ConfiguredRoute, refuse_disagreement
 
 PREFIX = "CHUNKSIDE_"
 CONFIG = "CHUNKSIDE_CONFIG"
@@ -62,20 +69,36 @@ def load_settings(
     except ValidationError as error:
         raise _first_of(error.errors(), given) from error
     _refuse_shared_ports(settings)
+    if settings.routes:
+        _refuse_upstream_beside_routes(settings, given)
+        refuse_disagreement(require_routes(settings), given["routes"].source)
     return settings
 
 
-def require_upstream(settings: Settings) -> UpstreamAddress:
-    """The origin, which `serve` can't do without."""
+def require_routes(settings: Settings) -> tuple[ConfiguredRoute, ...]:
+    """The routes, each with all that holds for it; a single upstream is the route of all paths.
+
+    Raises ConfigurationError where there is neither.
+    """
+    if settings.routes:
+        return tuple(
+            replace(route, settings=_completed(route.settings, settings))
+            for route in settings.routes
+        )
     if settings.upstream is None:
         raise ConfigurationError(
             "upstream",
             None,
             UPSTREAMS,
-            "give --upstream, CHUNKSIDE_UPSTREAM or upstream in the --config file",
+            "give --upstream, CHUNKSIDE_UPSTREAM or upstream in the --config file, or several as "
+            "routes",
             reason="not set",
         )
-    return settings.upstream
+    return (ConfiguredRoute("/", settings.upstream, settings),)
+
+
+def _completed(own: RouteSettings, beside: Settings) -> RouteSettings:
+    return beside.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
 
 
 def environment_name(field: str) -> str:
@@ -170,6 +193,15 @@ def _first_of(errors: list[ErrorDetails], given: Mapping[str, Given]) -> Configu
     name = str(first["loc"][0])
     raw = given[name]
     match first.get("ctx", {}).get("error"):
+        case RouteNotAllowedError() as refusal:
+            return ConfigurationError(
+                refusal.setting,
+                refusal.value,
+                refusal.allowed,
+                refusal.remedy,
+                reason=refusal.reason,
+                source=raw.source,
+            )
         case NotAllowedError() as refusal:
             value = raw.value if refusal.shown is None else refusal.shown
             return ConfigurationError(
@@ -182,6 +214,18 @@ def _first_of(errors: list[ErrorDetails], given: Mapping[str, Given]) -> Configu
             )
         case _:
             return ConfigurationError(name, raw.value, first["msg"], source=raw.source)
+
+
+def _refuse_upstream_beside_routes(settings: Settings, given: Mapping[str, Given]) -> None:
+    if settings.upstream is not None:
+        raise ConfigurationError(
+            "upstream",
+            str(settings.upstream),
+            "either upstream or routes",
+            "leave it out, or make it the route of prefix /",
+            reason=f"routes are set too, in {given['routes'].source}",
+            source=given["upstream"].source,
+        )
 
 
 def _refuse_shared_ports(settings: Settings) -> None:

@@ -1,0 +1,46 @@
+"""What is allowed and yet seldom meant: told at the start and by `check`."""
+
+from __future__ import annotations
+
+import math
+
+from chunkside.settings.addresses import TcpAddress
+from chunkside.settings.model import Settings
+from chunkside.settings.sources import require_routes
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
+
+
+def cautions(settings: Settings) -> list[str]:
+    """Whole sentences, each naming the setting. Raises ConfigurationError where there is no
+    upstream.
+    """
+    told: list[str] = []
+    for route in require_routes(settings):
+        label = f"route {route.prefix}: " if settings.routes else ""
+        own = route.settings
+        if own.cache_missing and math.isinf(own.negative_ttl):
+            told.append(
+                f"{label}negative_ttl is infinity: what appears at the origin beside this sidecar "
+                "stays absent until it is purged"
+            )
+        if math.isinf(own.metadata_ttl):
+            told.append(
+                f"{label}metadata_ttl is infinity: an array that is rewritten at the origin is "
+                "never noticed"
+            )
+        told += [
+            f"{label}upstream is this sidecar's own {setting} {address}: requests would run in a "
+            "circle"
+            for setting in ("listen", "admin_listen")
+            for address in getattr(settings, setting)
+            if isinstance(address, TcpAddress)
+            and route.upstream.location in _locations(address.host, address.port)
+        ]
+    return told
+
+
+def _locations(host: str, port: int) -> set[str]:
+    """How an upstream could be called that listens there."""
+    hosts = _LOOPBACK if host in _LOOPBACK else {host}
+    return {f"http://{each}:{port}" for each in hosts}

@@ -1,0 +1,101 @@
+"""The settings that each route may have its own of."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from chunkside.settings.kinds import (
+    AbsentStatuses,
+    AutoSize,
+    Cookies,
+    Count,
+    Duration,
+    HeaderNames,
+    NegativeScope,
+    Several,
+    Switch,
+    Texts,
+    Timeout,
+)
+
+
+class RouteSettings(BaseModel):
+    """What a route says of its own, or all that holds for it. Durations are seconds, sizes
+    bytes.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=False)
+
+    max_body_size: AutoSize = Field(
+        default="auto",
+        description="Larger bodies are relayed, not stored. `auto`: an eighth of `cache_size`, "
+        "at most 2 GiB",
+    )
+    cache_missing: Switch = Field(default=True, description="Remember absences at all")
+    ttl: Duration = Field(
+        default=300.0, description="Lifetime of bodies where the origin gives none; then validated"
+    )
+    negative_scope: NegativeScope = Field(
+        default="auto",
+        description="What a marker answers. `get`: full GETs; `all`: HEAD and ranges too, whose "
+        "404s are followed by a full GET that makes the marker; `auto`: `all` where writes are "
+        "refused, else `get`",
+    )
+    negative_ttl: Duration = Field(
+        default=300.0, description="Ceiling of a marker's life; not renewed by use"
+    )
+    metadata_ttl: Duration = Field(
+        default=5.0, description="Ceiling of both lifetimes for metadata documents"
+    )
+    metadata_names: Texts = Field(
+        default=(), description="Further glob patterns of names that are metadata, not chunks"
+    )
+    absent_statuses: AbsentStatuses = Field(
+        default=frozenset({404, 410}),
+        description="Statuses that are remembered as an absence: `404`, `410` or both",
+    )
+    credential_headers: HeaderNames = Field(
+        default=(
+            "Authorization",
+            "Cookie",
+            "X-Api-Key",
+            "X-Auth-Token",
+            "Private-Token",
+            "X-Amz-Security-Token",
+        ),
+        description="Request headers that tell clients apart: what was learned with one value "
+        "answers only that value",
+    )
+    ignored_query: Texts = Field(
+        default=("x-id", "tensorstore"),
+        description="Query parameters that are forwarded but are not part of the key",
+    )
+    allow_writes: Switch = Field(
+        default=True, description="Forward unsafe methods; else they are refused with 405"
+    )
+    cookies: Cookies = Field(
+        default="drop",
+        description="`Cookie` and `Set-Cookie`: `drop` or `forward` (cookies don't keep to ports)",
+    )
+    upstream_connect_timeout: Timeout = Field(
+        default=3.0, description="Longest wait for a connection to the origin"
+    )
+    upstream_first_byte_timeout: Timeout = Field(
+        default=8.0, description="Longest wait for the first byte of one try"
+    )
+    upstream_idle_timeout: Timeout = Field(
+        default=15.0, description="Longest silence within a body from the origin"
+    )
+    upstream_retries: Count = Field(
+        default=3,
+        description="Further tries after the first, where the connection failed; safe methods only",
+    )
+    upstream_deadline: Timeout = Field(
+        default=25.0, description="Longest wait for the first byte, queueing and all tries included"
+    )
+    upstream_write_timeout: Timeout = Field(
+        default=300.0,
+        description="Longest wait for the answer to an unsafe method or a request with a body, "
+        "once the body has been sent",
+    )
+    upstream_connections: Several = Field(default=128, description="Most connections to the origin")
