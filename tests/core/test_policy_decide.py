@@ -42,6 +42,8 @@ OLD_MARKER_FOR_ANY = absent(requested_at=earlier(301), allows_any_origin=True)
 
 # Bytes 100 to 199, and 200 to 299, of 1000.
 PARTS = partial(stored(ETAG, requested_at=earlier(100)), (100, 199), (200, 299))
+ALL_OF_IT = partial(stored(ETAG, requested_at=earlier(100)), (0, 999))
+NOTHING = partial(stored(ETAG, length=0, requested_at=earlier(100)), (0, 9))
 STALE_PARTS = replace(PARTS, stored=stored(ETAG, requested_at=earlier(300)))
 UNASKABLE_PARTS = replace(PARTS, stored=stored(requested_at=earlier(300)))
 
@@ -110,6 +112,8 @@ METHOD = Relay(Forward.METHOD)
         # Ranges.
         pytest.param(PARTS, [], Fill(Forward.PARTIAL), id="parts-whole"),
         pytest.param(PARTS, ["Range: bytes=5-4"], Fill(Forward.PARTIAL), id="parts-malformed"),
+        pytest.param(ALL_OF_IT, [], Serve(ALL_OF_IT, 200.0), id="a-part-that-is-all"),
+        pytest.param(NOTHING, [], Fill(Forward.PARTIAL), id="parts-of-nothing"),
         pytest.param(PARTS, [RANGE], ranged(Forward.PARTIAL), id="parts-other-range"),
         pytest.param(PARTS, ["Range: bytes=100-199"], Serve(PARTS, 200.0), id="parts-exact"),
         pytest.param(PARTS, ["Range: bytes=210-220"], Serve(PARTS, 200.0), id="parts-within"),

@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 from tests.e2e.conftest import StartSidecar
-from tests.support.arrays import Client, read_all, read_all_at_once, sparse_array
+from tests.support.arrays import (
+    SHARDED,
+    Client,
+    chunk_slices,
+    opened,
+    read_all,
+    read_all_at_once,
+    sharded_array,
+    sparse_array,
+)
 from tests.support.origin import Origin
 from tests.support.sidecar import Sidecar
 
@@ -49,6 +58,33 @@ def test_each_chunk_is_asked_for_once_and_never_again(
     for values in read_all_at_once(url, client, readers):
         np.testing.assert_array_equal(values, sparse_array().values)
     assert chunk_requests(origin_with_array) == {}
+
+
+@over_each_client
+def test_shards_are_read_by_ranges_once_and_never_whole(
+    own_origin: Origin, own_sidecar: Sidecar, client: Client
+) -> None:
+    values, objects = sharded_array()
+    for path, body in objects.items():
+        own_origin.put(path, body)
+    asked_for = []
+    for _ in range(2):
+        own_origin.forget_requests()
+        with opened(own_sidecar.url, client, name=SHARDED) as array:
+            for row, column in ((0, 0), (0, 5), (3, 3), (6, 1), (7, 7)):
+                part = chunk_slices(row, column)
+                np.testing.assert_array_equal(array[part], values[part])
+        own_sidecar.wait_idle()
+        asked_for.append([each for each in own_origin.requests() if "/c/" in each.path])
+    first, second = asked_for
+    # Of each shard its index, of each chunk its bytes: none twice, and the absent shard once.
+    absent = [each for each in first if each.status == 404]
+    assert {each.path for each in absent} == {f"/{SHARDED}/c/1/1"}
+    present = [(each.path, *each.values("Range")) for each in first if each.status != 404]
+    assert len(set(present)) == len(present) == 7
+    assert all(len(each) == 2 for each in present)
+    assert [each for each in second if each.status != 404] == []
+    assert own_sidecar.metric('chunkside_index_entries{kind="range"}') == 7
 
 
 def test_both_clients_share_what_is_held(origin_with_array: Origin, own_sidecar: Sidecar) -> None:

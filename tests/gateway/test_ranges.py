@@ -77,6 +77,14 @@ async def test_what_no_range_holds_is_asked_for(filled):
     assert filled.record.removals["range", "replaced"] == 2
 
 
+async def test_a_range_of_all_bytes_answers_for_the_whole(filled):
+    assert (await filled.get(KEY, (b"Range", b"bytes=0-"))).status == 206
+    await filled.settled_fills()
+    got = await filled.get(KEY)
+    assert (got.status, got.result, got.body) == (200, "hit", BODY)
+    assert got.field(b"content-range") is None
+
+
 async def test_head_and_conditions_are_answered_from_a_range(filled):
     thing = filled.origin.put(KEY, BODY)
     await get(filled, 0, 9)

@@ -13,6 +13,8 @@ from typing import Any, Literal
 import aiohttp
 
 NAME = "sparse.zarr"
+SHARDED = "sharded.zarr"
+SHARD_SIDE = 64
 CHUNKS_PER_SIDE = 10
 CHUNK_SIDE = 16
 
@@ -64,6 +66,29 @@ def sparse_array() -> SparseArray:
     )
 
 
+@functools.cache
+def sharded_array() -> tuple[Any, dict[str, bytes]]:
+    """Values, and objects by path at the origin: 2 x 2 shards of 4 x 4 chunks, the last absent."""
+    import numpy as np
+    import zarr
+
+    side = 2 * SHARD_SIDE
+    values = np.arange(side * side, dtype=np.float32).reshape(side, side)
+    values[SHARD_SIDE:, SHARD_SIDE:] = 0
+    held: dict[str, Any] = {}
+    array = zarr.create_array(
+        zarr.storage.MemoryStore(held),
+        shape=values.shape,
+        chunks=(CHUNK_SIDE, CHUNK_SIDE),
+        shards=(SHARD_SIDE, SHARD_SIDE),
+        dtype="float32",
+        fill_value=0.0,
+        compressors=None,
+    )
+    array[:] = values
+    return values, {f"/{SHARDED}/{key}": buffer.to_bytes() for key, buffer in held.items()}
+
+
 def chunk_slices(row: int, column: int) -> tuple[slice, slice]:
     """Where the chunk of that row and column lies in the array."""
     return (
@@ -73,11 +98,13 @@ def chunk_slices(row: int, column: int) -> tuple[slice, slice]:
 
 
 @contextmanager
-def opened(url: str, client: Client, mode: Literal["r", "r+"] = "r") -> Iterator[Any]:
-    """The array beneath `url`, opened over connections of its own."""
+def opened(
+    url: str, client: Client, mode: Literal["r", "r+"] = "r", name: str = NAME
+) -> Iterator[Any]:
+    """The array of that name beneath `url`, opened over connections of its own."""
     import zarr
 
-    base = f"{url}/{NAME}"
+    base = f"{url}/{name}"
     if client == "obstore":
         yield zarr.open_array(
             _obstore_store(base, is_read_only=mode == "r"), mode=mode, zarr_format=3

@@ -170,7 +170,9 @@ def _has_what_is_asked_for(request: Request, held: Held) -> bool:
         case Part() as part:
             return held.body_for(part) is not None
         case Whole():
-            return False
+            # A range may be all of it.
+            length = held.stored.length
+            return length > 0 and held.body_for(Part(0, length - 1)) is not None
         case _:
             # An answer that has no body.
             return True
