@@ -32,6 +32,7 @@ READING = GaugeReading(
 
 # Name, type as the parsers give it, labels: DESIGN §3.4, as far as there is anything to count.
 FAMILIES = {
+    "chunkside_sweep_duration_seconds": ("histogram", set()),
     "chunkside_requests": ("counter", {"route", "class", "method", "result"}),
     "chunkside_responses": ("counter", {"route", "code"}),
     "chunkside_request_duration_seconds": ("histogram", {"route", "result"}),
@@ -103,6 +104,7 @@ def count_everything(metrics):
     metrics.of("/").upstream_received(1)
     metrics.of("/").upstream_sent(1)
     metrics.store_failed("write", "ENOSPC")
+    metrics.sweep_ended(0.5)
 
 
 def test_names_types_and_labels_are_those_of_the_contract(metrics):

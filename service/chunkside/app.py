@@ -25,6 +25,8 @@ from chunkside.core.budget import Limits
 from chunkside.core.entry import Now
 from chunkside.core.index import Index
 from chunkside.gateway.errors import StoreFault
+from chunkside.gateway.sweeper import Sweeper
+from chunkside.gateway.tasks import Tasks
 from chunkside.metrics import GaugeReading
 from chunkside.routing import Ground, open_routes
 from chunkside.server.admin import admin_app
@@ -50,6 +52,7 @@ from chunkside.settings import (
     resolve_cache_size,
     resolve_marker_reserve,
     resolve_memory_size,
+    resolve_min_free,
 )
 from chunkside.store.body_store import DiskBodyStore
 from chunkside.store.filesystem import Chosen, measure
@@ -101,10 +104,11 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """Where bodies go: `chosen` is None for memory. Sizes in bytes."""
+    """Where bodies go: `chosen` is None for memory. Sizes in bytes; `min_free` of the volume."""
 
     chosen: Chosen | None
     budget: int
+    min_free: int
     table: MemoryStampTable
     secret: bytes
 
@@ -119,7 +123,8 @@ def _open_cache(settings: Settings) -> Cache:
         budget = resolve_cache_size(settings.cache_size, volume.total_bytes, volume.free_bytes)
         try:
             table = FileStampTable(directory, boot_seconds)
-            return Cache(choice, budget, table, load_secret(directory))
+            floor = resolve_min_free(settings.min_free, volume.total_bytes)
+            return Cache(choice, budget, floor, table, load_secret(directory))
         except StoreFault as fault:
             if settings.cache_dir is not None:
                 raise ConfigurationError(
@@ -129,7 +134,7 @@ def _open_cache(settings: Settings) -> Cache:
     else:
         log.warning("bodies are kept in memory, since %s", choice.because)
     budget = resolve_memory_size(settings.memory_size, memory_limit())
-    return Cache(None, budget, MemoryStampTable(boot_seconds), secrets.token_bytes(32))
+    return Cache(None, budget, 0, MemoryStampTable(boot_seconds), secrets.token_bytes(32))
 
 
 def _listen(
@@ -246,9 +251,15 @@ class Sidecar:
             auto_decompress=False,
             read_bufsize=256 << 10,
         )
+        store, any_route = self._store, self._routes[0]
+        self._sweeper = (
+            Sweeper(any_route.edges, store, settings.retention, self._metrics.sweep_ended)
+            if isinstance(store, DiskBodyStore)
+            else None
+        )
         table = cache.table
         self._upkeep = TableUpkeep(table) if isinstance(table, FileStampTable) else None
-        self._looking: asyncio.Task[None] | None = None
+        self._background = Tasks()
         self._listening: list[asyncio.Server] = []
         self._admin: web.AppRunner | None = None
         self._metrics.watch(self._read_gauges)
@@ -265,6 +276,7 @@ class Sidecar:
             # truncated file is SIGBUS.
             map_bodies=self._settings.loop == "uvloop" or sys.version_info >= (3, 12),
             reader_limit=min(_raise_descriptor_limit() // 4, _MOST_READERS),
+            min_free_bytes=cache.min_free,
         )
 
     async def start(self, data: list[Listener], admin: list[Listener]) -> None:
@@ -283,7 +295,9 @@ class Sidecar:
         for sock in (sock for listener in admin for sock in listener.sockets):
             await web.SockSite(self._admin, sock, backlog=BACKLOG).start()
         if self._upkeep is not None:
-            self._looking = loop.create_task(self._upkeep.run(), name="upkeep of the stamps")
+            self._background.start(self._upkeep.run(), "the upkeep of the stamps")
+        if self._sweeper is not None:
+            self._background.start(self._sweeper.run(), "the sweeper")
         self._console.obstacle = None
 
     async def stop(self) -> None:
@@ -302,9 +316,7 @@ class Sidecar:
         except TimeoutError:
             log.warning("requests that did not end in time are cut off")
         await self._routes[0].edges.tasks.finish(max(0.1, deadline - loop.time()))
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.wait([self._looking])
+        await self._background.finish(0.0)
         if self._upkeep is not None:
             self._upkeep.look()
         if self._admin is not None:

@@ -110,7 +110,8 @@ def start_chunkside(home: Path, origin: str, running: ExitStack, core: int) -> S
     process = subprocess.Popen(
         ["taskset", "-c", str(core), sys.executable, "-m", "chunkside", "serve",
          "--upstream", origin, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
-         "--cache-dir", str(home / "chunkside"), "--ttl", "1h", "--negative-ttl", "1h"],
+         "--cache-dir", str(home / "chunkside"), "--min-free", "0",
+         "--ttl", "1h", "--negative-ttl", "1h"],
         stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     running.callback(_end, process)

@@ -85,6 +85,7 @@ class IndexModel:
         self.heads: dict[CacheKey, Partial] = {}
         self.files: OrderedDict[BodyRef, None] = OrderedDict()
         self.running: list[Running] = []
+        self.reserved: list[int] = []
 
     @property
     def markers(self) -> dict[CacheKey, Absent]:
@@ -131,7 +132,16 @@ class IndexModel:
         return sum(file.blocks * 512 for file in self.files)
 
     def total(self) -> int:
-        return self.bytes_of_markers() + self.bytes_of_files()
+        """Of the byte budget, with what is set aside."""
+        return self.bytes_of_markers() + self.bytes_of_files() + sum(self.reserved)
+
+    def reserve(self, size: int) -> list[Removal] | None:
+        limits = self.limits
+        room = limits.budget_bytes - limits.marker_reserve_bytes
+        if sum(self.reserved) + size > min(limits.budget_bytes // 4, room):
+            return None
+        self.reserved.append(size)
+        return self.make_room()
 
     def ranges_of(self, key: CacheKey) -> list[BodyRef]:
         held = [file for file in self.files if file.key == key and file.part is not None]
@@ -265,7 +275,9 @@ class IndexModel:
         while self.memory() > memory and self.bytes_of_markers() > reserve:
             self.evict_marker()
             removed.append(Removal("marker", "index_memory"))
-        while self.bytes_of_files() > room or self.total() > limits.budget_bytes:
+        while (
+            self.bytes_of_files() + sum(self.reserved) > room or self.total() > limits.budget_bytes
+        ):
             removed.append(self.evict_file("budget"))
         while self.memory_of_files() > memory - reserve or self.memory() > memory:
             removed.append(self.evict_file("index_memory"))
@@ -291,7 +303,7 @@ class IndexModel:
         limits, cost = self.limits, cost_of_marker(key)
         self.revoke([key], but=by)
         removed = self.forget(key, "replaced")
-        room = limits.budget_bytes - self.bytes_of_files()
+        room = limits.budget_bytes - self.bytes_of_files() - sum(self.reserved)
         if limits.max_markers == 0 or cost > min(
             room, limits.memory_bytes - self.memory_of_files()
         ):

@@ -7,7 +7,7 @@ import pytest
 from chunkside.core.budget import Limits, Removal, Tally
 from chunkside.core.entry import BodyRef, Part, Partial, Present
 from chunkside.core.index import Index
-from tests.core.index_samples import LATER, PLENTY, STAMPS, body, key, mark, put
+from tests.core.index_samples import LATER, MARKER, PLENTY, STAMPS, body, evicted, key, mark, put
 from tests.core.samples import NOW, earlier, present, stored
 
 ONE, TWO = 'ETag: "1"', 'ETag: "2"'
@@ -181,12 +181,12 @@ def test_one_bad_range_goes_alone_and_the_last_takes_the_key():
     for first in (0, 10):
         put(index, part(first, first + 9))
     lease = index.lease(key(b"/a"), STAMPS, NOW)
-    assert index.drop_range(file(part(0, 9)), "corrupt") == [
+    assert index.drop_file(file(part(0, 9)), "corrupt") == [
         Removal("range", "corrupt", file(part(0, 9)))
     ]
-    assert index.drop_range(file(part(0, 9)), "corrupt") == []
+    assert index.drop_file(file(part(0, 9)), "corrupt") == []
     assert parts(index) == [(10, 19)]
-    index.drop_range(file(part(10, 19)), "corrupt")
+    index.drop_file(file(part(10, 19)), "corrupt")
     assert index.look_up(key(b"/a")) is None
     assert lease.allows(STAMPS, NOW)
 
@@ -310,3 +310,42 @@ def test_a_range_is_left_alone_while_its_key_is_asked_for():
     assert index.adopt(part(0, 9)) is None
     index.end(lease)
     assert index.adopt(part(0, 9)) == []
+
+
+# Files on their way.
+
+
+def test_what_is_set_aside_makes_room_and_counts_until_it_is_given_back():
+    index = Index(Limits(8 * 4096))
+    for target in (b"/a", b"/b", b"/c", b"/d", b"/e", b"/f", b"/g", b"/h"):
+        put(index, body(target))
+    assert index.reserve(4096) == [evicted(body(b"/a"))]
+    assert put(index, body(b"/i")) == [evicted(body(b"/b"))]
+    assert index.reserve(4097) is None
+    assert index.reserve(4096) == [evicted(body(b"/c"))]
+    index.release(8192)
+    assert put(index, body(b"/j")) == []
+    index.check_invariants()
+
+
+def test_markers_make_room_for_a_file_on_its_way_and_take_none_of_it():
+    index = Index(Limits(4096, marker_reserve_bytes=MARKER))
+    for number in range(9):
+        mark(index, b"/%d" % number)
+    assert index.reserve(1024) == []
+    for number in range(9, 30):
+        mark(index, b"/%d" % (number % 10))
+    assert index.total_bytes <= 4096 - 1024
+    assert Index(Limits(700, marker_reserve_bytes=700)).reserve(1) is None
+
+
+def test_a_file_is_dropped_where_it_is_what_is_held():
+    index = Index(PLENTY)
+    old = body(b"/a", nonce=1)
+    put(index, old)
+    put(index, body(b"/a", nonce=2))
+    assert index.drop_file(old.body, "retention") == []
+    assert index.drop_file(body(b"/a", nonce=2).body, "retention") == [
+        Removal("body", "retention", body(b"/a", nonce=2).body)
+    ]
+    assert index.drop_file(old.body, "retention") == []

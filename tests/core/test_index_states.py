@@ -235,9 +235,22 @@ class IndexStates(RuleBasedStateMachine):
         if is_used:
             self.index.touch_body(file)
             self.model.touch_file(file)
-        elif file.part is not None:
-            told = self.index.drop_range(file, "corrupt")
+        else:
+            told = self.index.drop_file(file, "corrupt")
             self.agree(told, self.model.forget_file(file, "corrupt"))
+
+    @rule(size=st.sampled_from([0, 512, 4096, 10**8]))
+    def reserve(self, size: int) -> None:
+        """A file is on its way."""
+        told, expected = self.index.reserve(size), self.model.reserve(size)
+        assert (told is None) == (expected is None)
+        if told is not None and expected is not None:
+            self.agree(told, expected)
+
+    @precondition(lambda self: self.model.reserved)
+    @rule(choice=picks)
+    def release(self, choice: int) -> None:
+        self.index.release(self.model.reserved.pop(choice % len(self.model.reserved)))
 
     @rule(key=keys)
     def touch(self, key: CacheKey) -> None:

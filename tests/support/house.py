@@ -330,6 +330,7 @@ class FailingStore:
     fails_to_open: bool = False
     fails_to_remove: bool = False
     fails_to_commit: bool = False
+    has_space: bool = True
     append_limit: int | None = None
     """Bytes of a body after which the disk is full."""
     commit_gate: asyncio.Event | None = None
@@ -363,6 +364,9 @@ class FailingStore:
         self.removed += listed
         if not self.fails_to_remove:
             await self.inner.remove(listed)
+
+    def has_room(self, size: int) -> bool:
+        return self.has_space and self.inner.has_room(size)
 
     @property
     def is_shared(self) -> bool:

@@ -17,6 +17,8 @@ Reason = Literal[
     "budget",
     "index_memory",
     "marker_cap",
+    "free_space",
+    "retention",
     "expired",
     "invalidated",
     "purged",
@@ -44,6 +46,11 @@ class Limits:
     marker_reserve_bytes: int = 0
     max_markers: int = 1_000_000
     memory_bytes: int = 1 << 62
+
+    @property
+    def reservable_bytes(self) -> int:
+        """The most that files on their way may have set aside for them."""
+        return min(self.budget_bytes // 4, self.room_for_bodies)
 
     @property
     def room_for_bodies(self) -> int:

@@ -41,6 +41,7 @@ from chunkside.core.ranges import generation_of
 class Index:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
+        self.reserved_bytes = 0
         self._held = Holdings()
         self._leases: dict[CacheKey, set[Lease]] = {}
 
@@ -104,6 +105,10 @@ class Index:
         return self.markers.charge + self._held.file_bytes
 
     @property
+    def _taken_bytes(self) -> int:
+        return self.total_bytes + self.reserved_bytes
+
+    @property
     def memory_in_use(self) -> int:
         """Resident bytes of all entries, as charged."""
         return self.markers.memory + self._held.file_memory
@@ -134,6 +139,20 @@ class Index:
     def _revoke(self, key: CacheKey, but: Lease | None = None) -> None:
         for lease in self._others(key, but):
             lease.is_revoked = True
+
+    # Setting aside.
+
+    def reserve(self, size: int) -> list[Removal] | None:
+        """Sets bytes aside for a file on its way, to be given back by `release`; gives what made
+        room for it, None where too much is set aside already.
+        """
+        if self.reserved_bytes + size > self.limits.reservable_bytes:
+            return None
+        self.reserved_bytes += size
+        return self._make_room()
+
+    def release(self, size: int) -> None:
+        self.reserved_bytes -= size
 
     # Storing.
 
@@ -232,14 +251,14 @@ class Index:
         removed = self._held.take(key, "replaced")
         cost = cost_of_marker(key)
         room = min(
-            limits.budget_bytes - self._held.file_bytes,
+            limits.budget_bytes - self._held.file_bytes - self.reserved_bytes,
             limits.memory_bytes - self._held.file_memory,
         )
         if limits.max_markers < 1 or cost > room:
             return removed
         while self.markers.count >= limits.max_markers:
             removed += self._evict_marker("marker_cap")
-        while self.total_bytes + cost > limits.budget_bytes:
+        while self._taken_bytes + cost > limits.budget_bytes:
             removed += self._evict_marker("budget")
         while self.memory_in_use + cost > limits.memory_bytes:
             removed += self._evict_marker("index_memory")
@@ -247,12 +266,10 @@ class Index:
         return removed
 
     def _make_room(self) -> list[Removal]:
-        """Evicts until the budgets hold: markers down to their reserve, then bodies and ranges. The
-        newest stays, since it fits alone.
-        """
+        """Evicts until the budgets hold: markers down to their reserve, then bodies and ranges."""
         held, limits, removed = self._held, self.limits, list[Removal]()
         while (
-            self.total_bytes > limits.budget_bytes
+            self._taken_bytes > limits.budget_bytes
             and self.markers.charge > limits.marker_reserve_bytes
         ):
             removed += self._evict_marker("budget")
@@ -261,7 +278,10 @@ class Index:
             and self.markers.memory > limits.memory_reserve_bytes
         ):
             removed += self._evict_marker("index_memory")
-        while held.file_bytes > limits.room_for_bodies or self.total_bytes > limits.budget_bytes:
+        while (
+            held.file_bytes + self.reserved_bytes > limits.room_for_bodies
+            or self._taken_bytes > limits.budget_bytes
+        ):
             removed += self._evict_body("budget")
         while (
             held.file_memory > limits.memory_for_bodies or self.memory_in_use > limits.memory_bytes
@@ -289,9 +309,13 @@ class Index:
         """Drops `entry` where it is still what is held."""
         return self.drop(key, reason) if self.look_up(key) == entry else []
 
-    def drop_range(self, body: BodyRef, reason: Reason) -> list[Removal]:
-        """Forgets one range. Others of its key stay, and fills go on."""
-        return self._held.take_range(body, reason)
+    def drop_file(self, body: BodyRef, reason: Reason) -> list[Removal]:
+        """Forgets a body, or one range whose siblings stay, where it is held. Fills go on."""
+        if body.part is not None:
+            return self._held.take_range(body, reason)
+        held = self.look_up(body.key)
+        is_held = isinstance(held, Present) and held.body == body
+        return self._held.take(body.key, reason) if is_held else []
 
     def refute(self, key: CacheKey, by: Lease | None = None) -> list[Removal]:
         """The key was seen to exist: drops its marker, and no absence that is on its way makes one.
@@ -332,7 +356,7 @@ class Index:
         self._held.check_invariants()
         limits = self.limits
         assert self.memory_in_use <= limits.memory_bytes, "over the memory"
-        assert self.total_bytes <= max(limits.budget_bytes, 0), "over the budget"
+        assert self._taken_bytes <= max(limits.budget_bytes, 0), "over the budget"
         assert self.markers.count <= limits.max_markers
 
 

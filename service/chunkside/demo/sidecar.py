@@ -43,7 +43,8 @@ def sidecar(upstream: str, cache_dir: Path, *, port: int, admin_port: int) -> It
     command = [
         *(sys.executable, "-m", "chunkside", "serve", "--upstream", upstream),
         *("--listen", f"127.0.0.1:{port}", "--admin-listen", f"127.0.0.1:{admin_port}"),
-        *("--cache-dir", str(cache_dir)),
+        # A few megabytes, on whatever disk there is.
+        *("--cache-dir", str(cache_dir), "--min-free", "0"),
         # Whatever the environment says: this one has its one upstream.
         *("--routes", "[]"),
     ]

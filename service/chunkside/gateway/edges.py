@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -15,6 +16,7 @@ from chunkside.core.lease import Lease
 from chunkside.core.ranges import generation_of
 from chunkside.gateway.doubts import Doubts
 from chunkside.gateway.errors import StoreFault
+from chunkside.gateway.health import Health
 from chunkside.gateway.ports import BodyStore, Clock, Observer, StampTable, Upstream, as_held
 from chunkside.gateway.tasks import Tasks
 
@@ -27,10 +29,12 @@ class Shared:
 
     `uncommitted_bytes`: of small bodies that were answered and wait for their commit.
     `is_scanning`: the directory has not been read whole yet, so that the index may lack what lies
-    on disk.
+    on disk. `is_pressed` is set where a body was not stored for want of room on the volume.
     """
 
     tasks: Tasks = field(default_factory=Tasks)
+    health: Health = field(default_factory=Health)
+    is_pressed: asyncio.Event = field(default_factory=asyncio.Event)
     uncommitted_bytes: int = 0
     is_scanning: bool = True
 
@@ -152,13 +156,48 @@ class Edges:
 
     def discard(self, removals: Iterable[Removal]) -> None:
         """Counts what died and has its files unlinked."""
+        bodies = self._count(removals)
+        if bodies:
+            self.tasks.start(self.store.remove(bodies), "unlinking of bodies")
+
+    async def remove(self, removals: Iterable[Removal]) -> None:
+        """The same, and waits until they are unlinked."""
+        await self.store.remove(self._count(removals))
+
+    def _count(self, removals: Iterable[Removal]) -> list[BodyRef]:
         bodies = []
         for removal in removals:
             self.observer.removed(removal.kind, removal.reason)
             if removal.body is not None:
                 bodies.append(removal.body)
-        if bodies:
-            self.tasks.start(self.store.remove(bodies), "unlinking of bodies")
+        return bodies
+
+    # Room on the disk.
+
+    async def reserve(self, size: int) -> bool:
+        """Sets bytes aside for a file on its way, and returns once what had to go has gone; False
+        where it is not to be stored. `index.release` gives them back.
+        """
+        if self.shared.health.is_resting(self.now().boot):
+            return False
+        if not self.store.has_room(size):
+            self.shared.is_pressed.set()
+            return False
+        removals = self.index.reserve(size)
+        if removals is None:
+            return False
+        try:
+            await self.remove(removals)
+        except BaseException:
+            self.index.release(size)
+            raise
+        return True
+
+    def store_failed(self, fault: StoreFault) -> None:
+        """Something could not be written."""
+        self.observer.store_failed(fault.operation, fault.cause)
+        self.shared.health.failed(fault, self.now().boot)
+        self.shared.is_pressed.set()
 
     # Writes and purges. Stamp first, drop after: what can't be unlinked is dead all the same.
 

@@ -48,6 +48,9 @@ from chunkside.gateway.rewrites import weigh_absence, weigh_document, weigh_part
 _SHARED_ANSWER_BYTES: Final = 64 << 10
 # Small bodies are answered before they are committed; this many bytes of them may wait for that.
 UNCOMMITTED_BYTES: Final = 64 << 20
+# What a file takes beside its body, head and rounding; and how much of a body of unknown length.
+_FILE_OVERHEAD_BYTES: Final = 8 << 10
+_FIRST_BYTES: Final = 64 << 10
 TOO_LARGE: Final = "not_stored_too_large"
 
 
@@ -84,6 +87,7 @@ class Fill:
         self._is_for_absence = is_for_absence
         self._held = edges.index.look_up(request.key)
         self._began = edges.now()
+        self._reserved = 0
 
     @property
     def asked(self) -> OriginRequest:
@@ -146,6 +150,8 @@ class Fill:
         except OriginError as error:
             self.outcome.set_result(Failed(error))
             return "failed"
+        finally:
+            self._release()
 
     async def _ask(self) -> str:
         sent_at, asked = self._edges.now(), self._decision
@@ -311,11 +317,25 @@ class Fill:
         edges = self._edges
         if not edges.may_store(self.lease):
             return None
+        if not await self._reserve(_FIRST_BYTES if length is None else length):
+            return None
         try:
             return await edges.store.begin(stored, self.lease.stamps, length, part)
         except StoreFault as fault:
-            edges.observer.store_failed(fault.operation, fault.cause)
+            edges.store_failed(fault)
             return None
+
+    async def _reserve(self, length: int) -> bool:
+        """Sets aside what a file of so many body bytes takes."""
+        more = length + _FILE_OVERHEAD_BYTES - self._reserved
+        if not await self._edges.reserve(more):
+            return False
+        self._reserved += more
+        return True
+
+    def _release(self) -> None:
+        self._edges.index.release(self._reserved)
+        self._reserved = 0
 
     async def _keep(
         self, writer: BodyWriter | None, body: GrowingBody, chunk: bytes
@@ -323,18 +343,24 @@ class Fill:
         """Writes the newest chunk; gives the writer for the next, None where there is no use."""
         if writer is None or not body.is_kept:
             return writer
-        if body.end > self._edges.policy.max_body_bytes:
+        if body.end > self._edges.policy.max_body_bytes or not await self._has_room(body.end):
             body.stop_keeping()
             return writer
         try:
             await writer.append(chunk)
         except StoreFault as fault:
-            self._edges.observer.store_failed(fault.operation, fault.cause)
+            self._edges.store_failed(fault)
             body.lose_writer()
             await writer.abandon()
             return None
         body.written()
         return writer
+
+    async def _has_room(self, end: int) -> bool:
+        """Sets more aside as a body of unknown length grows."""
+        if end + _FILE_OVERHEAD_BYTES <= self._reserved:
+            return True
+        return await self._reserve(min(2 * end, self._edges.policy.max_body_bytes))
 
     async def _commit(self, writer: BodyWriter | None, stored: Stored, length: int) -> str:
         if writer is None:
@@ -348,9 +374,12 @@ class Fill:
         try:
             body = await writer.commit(length)
         except StoreFault as fault:
-            edges.observer.store_failed(fault.operation, fault.cause)
+            edges.store_failed(fault)
             await writer.abandon()
             return "not_stored_disk"
         finally:
             edges.uncommitted_bytes -= waiting
+        edges.shared.health.worked()
+        # From here on its blocks count.
+        self._release()
         return "stored" if edges.store_body(self.lease, stored, body) else "refused"

@@ -118,11 +118,71 @@ class BodyStore(Protocol):
         """Unlinks each whose path still holds that very file. Failures are counted, not raised."""
         ...
 
+    def has_room(self, size: int) -> bool:
+        """Whether the volume keeps its floor of free space with `size` bytes more, as far as is
+        known; never touches the disk.
+        """
+        ...
+
     @property
     def is_shared(self) -> bool:
         """Whether another process holds the same directory, or may: an index miss then looks at
         the path.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileSeen:
+    """A file of a body or a range. `charge`: bytes of disk blocks. `used_at`: wall-clock seconds,
+    to the hour.
+    """
+
+    path: str
+    charge: int
+    used_at: float
+
+
+class SweepableStore(Protocol):
+    """A body store on a disk that others may use as well. Awaited methods raise StoreFault."""
+
+    committed_bytes: int
+    removed_bytes: int
+
+    @property
+    def is_shared(self) -> bool: ...
+
+    @property
+    def missing_bytes(self) -> int:
+        """By how much less is free on the volume than should be, when it was measured last."""
+        ...
+
+    @property
+    def lacks_inodes(self) -> bool: ...
+
+    @property
+    def lingering_bytes(self) -> int:
+        """Of files that are unlinked and still open: free once their readers have gone."""
+        ...
+
+    async def measure(self) -> None:
+        """Measures what is free."""
+        ...
+
+    async def begin_sweep(self) -> bool:
+        """Keeps other processes from sweeping until `end_sweep`, and measures what is free; False
+        where another one sweeps.
+        """
+        ...
+
+    def end_sweep(self) -> None: ...
+
+    def survey(self) -> AsyncIterator[list[FileSeen]]:
+        """All files, in batches, read off the loop."""
+        ...
+
+    async def identify(self, paths: list[str]) -> list[tuple[str, BodyRef]]:
+        """Which bodies lie at these paths; unusable files are removed."""
         ...
 
 

@@ -87,7 +87,7 @@ class Shelf:
                 if file.part is None:
                     edges.discard(edges.index.drop_if(file.key, held, "corrupt"))
                 else:
-                    edges.discard(edges.index.drop_range(file, "corrupt"))
+                    edges.discard(edges.index.drop_file(file, "corrupt"))
                 return None
         edges.index.touch_body(file)
         return reader

@@ -13,6 +13,7 @@ from chunkside.settings.kinds import (
     AutoSize,
     Count,
     Directory,
+    Duration,
     Listens,
     LogLevel,
     Loop,
@@ -90,6 +91,9 @@ class _SidecarSettings(BaseSettings):
     )
     allow_memory_filesystem: Switch = Field(
         default=False, description="Accept a tmpfs as cache directory"
+    )
+    retention: Duration = Field(
+        default=604_800.0, description="Idle time after which a body leaves the disk"
     )
     min_free: AutoShare = Field(
         default="auto",

@@ -12,6 +12,7 @@ import errno
 import itertools
 import os
 import secrets
+import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import Future
@@ -21,11 +22,12 @@ from typing import Final, ParamSpec
 from chunkside.core.entry import BodyRef, Part, StampPair, Stored
 from chunkside.core.key import CacheKey
 from chunkside.gateway.errors import StoreFault
-from chunkside.gateway.ports import Found, StampTable
-from chunkside.store import arrow_file, recovery
+from chunkside.gateway.ports import FileSeen, Found, StampTable
+from chunkside.store import arrow_file, recovery, sweep
 from chunkside.store.arrow_file import CorruptError
 from chunkside.store.directory import BodyDirectory, OpenFile, Presence, open_ours, unlink_if
 from chunkside.store.lanes import Lanes, store_fault
+from chunkside.store.lingering import Lingering
 from chunkside.store.readers import (
     SMALL_BYTES,
     DiskReader,
@@ -37,6 +39,8 @@ from chunkside.store.writers import DiskWriter, Draft
 
 _P = ParamSpec("_P")
 _VERIFIED_LIMIT: Final = 65_536
+# A file's time of use is written at most this often.
+_USE_NOTED_SECONDS: Final = 3600.0
 
 
 class DiskBodyStore:
@@ -45,7 +49,7 @@ class DiskBodyStore:
     `on_fault(operation, cause)` hears of faults that nobody waits for. `map_bodies`: large bodies
     are given as slices of a mapping, which whoever writes them must not touch from Python; else
     they are read into memory. `reader_limit`: readers kept open, by default as many as the
-    descriptors allow.
+    descriptors allow. `min_free_bytes` stay free on the volume.
     """
 
     def __init__(
@@ -56,8 +60,9 @@ class DiskBodyStore:
         *,
         map_bodies: bool,
         reader_limit: int | None = None,
+        min_free_bytes: int = 0,
     ) -> None:
-        self._directory = BodyDirectory(root)
+        self._directory = BodyDirectory(root, min_free_bytes)
         self._table = table
         self._on_fault = on_fault
         self._lanes = Lanes()
@@ -67,6 +72,8 @@ class DiskBodyStore:
         # The upper half of a nonce tells this process's own files, which need no second look.
         self._epoch = secrets.randbits(32)
         self._serials = itertools.count()
+        self._sweep_lock = sweep.SweepLock(self._directory.root)
+        self._lingering = Lingering()
         self._verified: OrderedDict[tuple[int, int], None] = OrderedDict()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.committed_bytes = 0
@@ -88,6 +95,9 @@ class DiskBodyStore:
         self._readers.clear()
         await asyncio.to_thread(self._lanes.close)
         self._presence.release()
+
+    def has_room(self, size: int) -> bool:
+        return self._directory.floor.has_room(size)
 
     @property
     def is_shared(self) -> bool:
@@ -118,12 +128,15 @@ class DiskBodyStore:
         return writer
 
     def reader(self, body: BodyRef) -> DiskReader | None:
-        return self._readers.get(body)
+        reader = self._readers.get(body)
+        if reader is not None:
+            self._note_use(reader)
+        return reader
 
     async def open(self, body: BodyRef) -> DiskReader:
         if (reader := self._readers.get(body)) is not None:
             return reader
-        path = self._directory.path_of(body.key, body.part)
+        path = self._path_of(body)
         must_verify = body.length <= SMALL_BYTES or not self._is_verified(body)
         try:
             reader = await self._lanes.beside(
@@ -134,7 +147,8 @@ class DiskBodyStore:
                 await self._lanes.in_order("open", path, self._clear, path, body)
             raise
         self._remember_verified(body)
-        self._readers.put(reader)
+        self._keep_open(reader)
+        self._note_use(reader)
         return reader
 
     async def find(self, key: CacheKey, part: Part | None = None) -> Found | None:
@@ -154,11 +168,49 @@ class DiskBodyStore:
             if found:
                 yield found
 
+    # Sweeping.
+
+    @property
+    def missing_bytes(self) -> int:
+        return self._directory.floor.missing_bytes
+
+    @property
+    def lacks_inodes(self) -> bool:
+        return self._directory.floor.lacks_inodes
+
+    @property
+    def lingering_bytes(self) -> int:
+        return self._lingering.bytes
+
+    async def measure(self) -> None:
+        await self._lanes.beside("sweep", self._directory.floor.measure)
+
+    async def begin_sweep(self) -> bool:
+        await self.measure()
+        return await self._lanes.beside("sweep", self._sweep_lock.take)
+
+    def end_sweep(self) -> None:
+        self._sweep_lock.release()
+
+    async def survey(self) -> AsyncIterator[list[FileSeen]]:
+        files = sweep.survey(self._directory.bodies, self._report)
+        while (batch := await self._lanes.beside("sweep", next, files, None)) is not None:
+            yield batch
+
+    async def identify(self, paths: list[str]) -> list[tuple[str, BodyRef]]:
+        found, unusable = await self._lanes.beside(
+            "sweep", recovery.load_all, self._directory, paths, self._report
+        )
+        for path in unusable:
+            await self._lanes.in_order("sweep", path, self._find, path)
+        path_of = self._directory.path_of
+        return [(path_of(each.body.key, each.body.part), each.body) for each in found]
+
     async def remove(self, bodies: Iterable[BodyRef]) -> None:
         jobs: list[Future[None]] = []
         for body in bodies:
             self._readers.drop(body)
-            path = self._directory.path_of(body.key, body.part)
+            path = self._path_of(body)
             jobs.append(self._lanes.submit(path, self._unlink, "remove", path, body))
         for job in jobs:
             await asyncio.shield(asyncio.wrap_future(job))
@@ -176,18 +228,32 @@ class DiskBodyStore:
 
     def _committed(self, body: BodyRef, file: OpenFile, offset: int) -> None:
         self.committed_bytes += body.charge
-        self._readers.put(DiskReader(body, file, offset, self._reading))
+        self._keep_open(DiskReader(body, file, offset, time.time(), self._reading))
+
+    def _note_use(self, reader: DiskReader) -> None:
+        now = time.time()
+        if now - reader.used_at > _USE_NOTED_SECONDS:
+            reader.used_at = now
+            self._lanes.submit(self._path_of(reader.body), reader.note_use)
+
+    def _keep_open(self, reader: DiskReader) -> None:
+        self._readers.put(reader)
+        self._lingering.opened(reader)
+
+    def _path_of(self, body: BodyRef) -> str:
+        return self._directory.path_of(body.key, body.part)
 
     def _torn(self, reader: DiskReader) -> None:
         body = reader.body
         self._on_fault("read", "torn")
         self._readers.drop(body)
         self._verified.pop((body.inode, body.nonce), None)
-        path = self._directory.path_of(body.key, body.part)
+        path = self._path_of(body)
         self._lanes.submit(path, self._clear, path, body)
 
-    def _removed(self, size: int) -> None:
-        self.removed_bytes += size
+    def _removed(self, body: BodyRef) -> None:
+        self.removed_bytes += body.charge
+        self._lingering.unlinked(body)
 
     # From here on: in the store's threads. Only `_open` raises.
 
@@ -201,7 +267,7 @@ class DiskBodyStore:
         prefix = os.pread(file.fd, offset, 0)
         suffix = os.pread(file.fd, arrow_file.TAIL_BYTES, offset + body.length)
         checksum = arrow_file.check_ends(prefix, suffix, body.length, body.nonce)
-        reader = DiskReader(body, file, offset, self._reading)
+        reader = DiskReader(body, file, offset, status.st_mtime, self._reading)
         if must_verify:
             reader.check_body(checksum)
         return reader
@@ -229,7 +295,7 @@ class DiskBodyStore:
     def _unlink(self, operation: str, path: str, body: BodyRef) -> None:
         try:
             if unlink_if(path, body.inode):
-                self._tell(self._removed, body.charge)
+                self._tell(self._removed, body)
         except OSError as fault:
             self._report(operation, fault)
 

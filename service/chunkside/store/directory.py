@@ -18,6 +18,7 @@ from typing import Final
 from chunkside.core.entry import BLOCK_BYTES, Part
 from chunkside.core.key import CacheKey
 from chunkside.store.arrow_file import CorruptError
+from chunkside.store.floor import Floor
 
 FORMAT_DIRECTORY: Final = "v1"
 SUFFIX: Final = ".arrow"
@@ -44,8 +45,9 @@ class UnfitFileError(CorruptError):
 
 
 class BodyDirectory:
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, min_free_bytes: int = 0) -> None:
         self.root = os.path.abspath(root)
+        self.floor = Floor(self.root, min_free_bytes)
         self.bodies = os.path.join(self.root, FORMAT_DIRECTORY)
         self._location_directory = lru_cache(maxsize=256)(self._location_directory_of)
 
@@ -62,6 +64,7 @@ class BodyDirectory:
     def prepare(self) -> None:
         """Makes what must be there before anything else."""
         _make_directory(self.bodies)
+        self.floor.measure()
 
     def create(self, path: str) -> OpenFile:
         """A new file, readable and writable, that nobody but us can open. Raises OSError."""

@@ -125,6 +125,9 @@ class MemoryBodyStore:
     async def close(self) -> None:
         self._held.clear()
 
+    def has_room(self, _size: int) -> bool:
+        return True
+
     @property
     def is_shared(self) -> bool:
         return False

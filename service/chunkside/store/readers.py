@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import resource
@@ -52,12 +53,17 @@ class Reading:
 
 
 class DiskReader:
-    """One body in one open file. Stays valid when the file is unlinked."""
+    """One body in one open file. Stays valid when the file is unlinked. `used_at`: when the file
+    says that it was used last, wall-clock seconds.
+    """
 
-    __slots__ = ("_file", "_mapping", "_offset", "_shared", "body")
+    __slots__ = ("__weakref__", "_file", "_mapping", "_offset", "_shared", "body", "used_at")
 
-    def __init__(self, body: BodyRef, file: OpenFile, offset: int, shared: Reading) -> None:
+    def __init__(
+        self, body: BodyRef, file: OpenFile, offset: int, used_at: float, shared: Reading
+    ) -> None:
         self.body = body
+        self.used_at = used_at
         self._file = file
         self._offset = offset
         self._shared = shared
@@ -132,6 +138,11 @@ class DiskReader:
             mapping = self._map()
             mapping.populate(self._offset, self.body.length)
         return content
+
+    def note_use(self) -> None:
+        """Writes the time of use to the file, for sweeps to go by. In the store's threads."""
+        with contextlib.suppress(OSError):
+            os.utime(self._file.fd)
 
     def check_body(self, checksum: int) -> None:
         """Reads all of it, waiting for the disk. Raises CorruptError or OSError."""

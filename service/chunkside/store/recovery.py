@@ -19,9 +19,9 @@ from chunkside.store.directory import BodyDirectory, blocks_of, open_ours
 
 BATCH_FILES: Final = 64
 LEAKED_AFTER_SECONDS: Final = 3600.0
-_LOCATION: Final = re.compile(r"[0-9a-f]{16}")
-_SHARD: Final = re.compile(r"[0-9a-f]{2}")
-_BODY: Final = re.compile(r"[0-9a-f]{64}(?:\.r\d+-\d+)?\.arrow")
+LOCATION_NAME: Final = re.compile(r"[0-9a-f]{16}")
+SHARD_NAME: Final = re.compile(r"[0-9a-f]{2}")
+BODY_NAME: Final = re.compile(r"[0-9a-f]{64}(?:\.r\d+-\d+)?\.arrow")
 _TEMP: Final = re.compile(r"\.[0-9a-f]{64}(?:\.r\d+-\d+)?\.arrow\.\d+\.([0-9a-f]{16})\.tmp")
 
 OnFault = Callable[[str, OSError], None]
@@ -86,8 +86,8 @@ class Walk:
 
     def batches(self) -> Iterator[list[str]]:
         batch: list[str] = []
-        for location in self._entries(self._root, _LOCATION):
-            for shard in self._entries(location, _SHARD):
+        for location in self._entries(self._root, LOCATION_NAME):
+            for shard in self._entries(location, SHARD_NAME):
                 batch += self._bodies(shard)
                 while len(batch) >= BATCH_FILES:
                     yield batch[:BATCH_FILES]
@@ -100,7 +100,7 @@ class Walk:
         for name in names:
             if temp := _TEMP.fullmatch(name):
                 self._drop_if_leaked(os.path.join(shard, name), int(temp[1], 16))
-        return [os.path.join(shard, name) for name in names if _BODY.fullmatch(name)]
+        return [os.path.join(shard, name) for name in names if BODY_NAME.fullmatch(name)]
 
     def _drop_if_leaked(self, path: str, nonce: int) -> None:
         if nonce >> 32 == self._epoch:

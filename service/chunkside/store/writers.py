@@ -179,6 +179,7 @@ class DiskWriter:
         status = os.fstat(self._file.fd)
         if status.st_size != layout.size:
             raise CorruptError("somebody else wrote to the temp file")
+        self._directory.floor.measure()
         os.rename(self._draft.temp, self._draft.path)
         body = BodyRef(
             key=self._draft.stored.key,

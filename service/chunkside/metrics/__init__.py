@@ -6,25 +6,40 @@ they are read; that costs in proportion to label values, never to entries held.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    InfoMetricFamily,
-    Metric,
-)
+from prometheus_client.core import InfoMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from chunkside.core.routes import NO_ROUTE
+from chunkside.metrics.families import (
+    DURATION_BUCKETS,
+    HELP,
+    Durations,
+    GaugeReading,
+    counter,
+    gauge_families,
+    histogram,
+)
+
+__all__ = [
+    "DURATION_BUCKETS",
+    "EVICTION_REASONS",
+    "KINDS",
+    "METHODS",
+    "REMOVAL_REASONS",
+    "RESULTS",
+    "GaugeReading",
+    "Metrics",
+    "RouteMetrics",
+    "Summary",
+]
 
 RESULTS: Final = (
     "error",
@@ -48,62 +63,10 @@ REMOVAL_REASONS: Final = (
     "replaced",
     "corrupt",
 )
-DURATION_BUCKETS: Final = (
-    *(0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
-    *(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
-)
+_CODES: Final = {status.value: str(status.value) for status in HTTPStatus}
 
 _SERVED_FROM_STORE: Final = ("hit", "stale", "revalidated")
 _BROUGHT_FROM_ORIGIN: Final = ("miss", "collapsed")
-_BUCKET_NAMES: Final = (*map(repr, DURATION_BUCKETS), "+Inf")
-_CODES: Final = {status.value: str(status.value) for status in HTTPStatus}
-
-_HELP: Final = {
-    "requests": "Requests that clients sent. Hit ratio: the rate of results hit and negative_hit by"
-    " that of all.",
-    "responses": "Answers to clients; code none where no head was sent.",
-    "request_duration_seconds": "From a request's head to the last byte of its answer.",
-    "response_bytes": "Body bytes sent to clients, by the request's result.",
-    "upstream_requests": "Requests to the origin, tries included; code none where no head came."
-    " Requests less these are what the origin was spared.",
-    "upstream_request_duration_seconds": "From a request to the origin to its answer's head.",
-    "upstream_received_bytes": "Body bytes that came from the origin.",
-    "upstream_sent_bytes": "Body bytes that went to the origin.",
-    "evictions": "Entries dropped to make room; where this rises steadily, the cache is too small.",
-    "removals": "Entries that left the index, by what ended them; evictions are among them.",
-    "invalidations": "Writes and purges that made what was held invalid.",
-    "index_entries": "Entries held: bodies and ranges on disk, and markers, which are remembered"
-    " absences.",
-    "index_memory_bytes": "Memory that entries are charged.",
-    "index_memory_limit_bytes": "What entries may take of memory; markers make room first.",
-    "stored_bytes": "What entries are charged of the byte budget: disk blocks, not lengths.",
-    "stored_limit_bytes": "The byte budget, shared by bodies, ranges and markers.",
-    "disk_free_bytes": "What the volume of the cache directory has left.",
-    "mapped_bytes": "Body files mapped into memory; page cache, which the kernel can take back.",
-    "fills_in_flight": "Fills that run now.",
-    "fill_waiters": "Requests that fills serve now.",
-    "fills": "Answers brought from the origin to be stored, by how that ended.",
-    "store_errors": "Faults of the cache's disk. Readers get their answers from the origin then.",
-    "build": "Which Chunkside this is.",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class GaugeReading:
-    """The state at this moment. Mappings go by kind of entry.
-
-    `disk_free_bytes` is None where bodies are kept in memory, or where the disk doesn't say.
-    """
-
-    index_entries: Mapping[str, int]
-    index_memory_bytes: Mapping[str, int]
-    index_memory_limit_bytes: int
-    stored_bytes: Mapping[str, int]
-    stored_limit_bytes: int
-    disk_free_bytes: int | None
-    mapped_bytes: int
-    fills_in_flight: int
-    fill_waiters: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,26 +87,6 @@ class Summary:
     hit_rate: float
 
 
-@dataclass(slots=True)
-class _Durations:
-    """Observations in buckets, each counted in one bucket; reading adds them up."""
-
-    counts: list[int] = field(default_factory=lambda: [0] * len(_BUCKET_NAMES))
-    seconds: float = 0.0
-
-    def observe(self, seconds: float) -> None:
-        self.counts[bisect_left(DURATION_BUCKETS, seconds)] += 1
-        self.seconds += seconds
-
-    def cumulative(self) -> list[tuple[str, float]]:
-        total = 0
-        buckets: list[tuple[str, float]] = []
-        for name, count in zip(_BUCKET_NAMES, self.counts, strict=True):
-            total += count
-            buckets.append((name, total))
-        return buckets
-
-
 class Metrics(Collector):
     """Counts what happens; `of` gives the gateway's Observer of one route.
 
@@ -156,16 +99,17 @@ class Metrics(Collector):
         self._gauges: Callable[[], GaugeReading] | None = None
         # By route, class, method, result and code; the families are sums over these.
         self._requests: Counter[tuple[str, str, str, str, str]] = Counter()
-        self._request_durations = defaultdict[tuple[str, str], _Durations](_Durations)
+        self._request_durations = defaultdict[tuple[str, str], Durations](Durations)
         self._response_bytes: Counter[tuple[str, str]] = Counter()
         self._upstream_requests: Counter[tuple[str, str, str, str]] = Counter()
-        self._upstream_durations = {route: _Durations() for route in self._routes}
+        self._upstream_durations = {route: Durations() for route in self._routes}
         self._upstream_received = dict.fromkeys(self._routes, 0)
         self._upstream_sent = dict.fromkeys(self._routes, 0)
         self._removals: Counter[tuple[str, str]] = Counter()
         self._invalidations: Counter[tuple[str, str]] = Counter()
         self._fills: Counter[str] = Counter()
         self._store_errors: Counter[tuple[str, str]] = Counter()
+        self._sweeps = Durations()
         self._show_from_the_start()
         self._registry = _registry(self)
 
@@ -175,12 +119,12 @@ class Metrics(Collector):
             for result in RESULTS:
                 code = {"negative_hit": "404", "error": "503"}.get(result, "200")
                 self._requests[route, "chunk", "GET", result, code] = 0
-                self._request_durations[route, result] = _Durations()
+                self._request_durations[route, result] = Durations()
                 self._response_bytes[route, result] = 0
             self._upstream_requests[route, "chunk", "GET", "200"] = 0
         if "/" not in self._routes:
             self._requests[NO_ROUTE, "chunk", "GET", "error", "421"] = 0
-            self._request_durations[NO_ROUTE, "error"] = _Durations()
+            self._request_durations[NO_ROUTE, "error"] = Durations()
             self._response_bytes[NO_ROUTE, "error"] = 0
         for kind in KINDS:
             for reason in REMOVAL_REASONS:
@@ -238,6 +182,9 @@ class Metrics(Collector):
     def store_failed(self, operation: str, cause: str) -> None:
         self._store_errors[operation, cause] += 1
 
+    def sweep_ended(self, seconds: float) -> None:
+        self._sweeps.observe(seconds)
+
     def summary(self) -> Summary:
         by_result: Counter[str] = Counter()
         for (_, _, _, result, _), count in self._requests.items():
@@ -263,8 +210,8 @@ class Metrics(Collector):
         yield from self._upstream_families()
         yield from self._store_families()
         if self._gauges is not None:
-            yield from _gauge_families(self._gauges())
-        build = InfoMetricFamily("chunkside_build", _HELP["build"])
+            yield from gauge_families(self._gauges())
+        build = InfoMetricFamily("chunkside_build", HELP["build"])
         build.add_metric([], {"version": self._version})
         yield build
 
@@ -277,30 +224,31 @@ class Metrics(Collector):
         for (route, key_class, method, result, code), count in self._requests.items():
             by_result[route, key_class, method, result] += count
             by_code[route, code] += count
-        yield _counter("requests", ("route", "class", "method", "result"), by_result.items())
-        yield _counter("responses", ("route", "code"), by_code.items())
+        yield counter("requests", ("route", "class", "method", "result"), by_result.items())
+        yield counter("responses", ("route", "code"), by_code.items())
         durations = self._request_durations.items()
-        yield _histogram("request_duration_seconds", ("route", "result"), durations)
-        yield _counter("response_bytes", ("route", "result"), self._response_bytes.items())
+        yield histogram("request_duration_seconds", ("route", "result"), durations)
+        yield counter("response_bytes", ("route", "result"), self._response_bytes.items())
 
     def _upstream_families(self) -> Iterator[Metric]:
         requests = self._upstream_requests.items()
-        yield _counter("upstream_requests", ("route", "class", "method", "code"), requests)
+        yield counter("upstream_requests", ("route", "class", "method", "code"), requests)
         durations = [((route,), times) for route, times in self._upstream_durations.items()]
-        yield _histogram("upstream_request_duration_seconds", ("route",), durations)
+        yield histogram("upstream_request_duration_seconds", ("route",), durations)
         for name, sizes in (
             ("upstream_received_bytes", self._upstream_received),
             ("upstream_sent_bytes", self._upstream_sent),
         ):
-            yield _counter(name, ("route",), [((route,), size) for route, size in sizes.items()])
+            yield counter(name, ("route",), [((route,), size) for route, size in sizes.items()])
 
     def _store_families(self) -> Iterator[Metric]:
-        yield _counter("evictions", ("kind", "reason"), self._evictions().items())
-        yield _counter("removals", ("kind", "reason"), self._removals.items())
-        yield _counter("invalidations", ("route", "cause"), self._invalidations.items())
+        yield counter("evictions", ("kind", "reason"), self._evictions().items())
+        yield counter("removals", ("kind", "reason"), self._removals.items())
+        yield counter("invalidations", ("route", "cause"), self._invalidations.items())
         fills = [((outcome,), count) for outcome, count in self._fills.items()]
-        yield _counter("fills", ("outcome",), fills)
-        yield _counter("store_errors", ("op", "error"), self._store_errors.items())
+        yield counter("fills", ("outcome",), fills)
+        yield counter("store_errors", ("op", "error"), self._store_errors.items())
+        yield histogram("sweep_duration_seconds", (), [((), self._sweeps)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,45 +298,3 @@ def _registry(metrics: Metrics) -> CollectorRegistry:
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)
     return registry
-
-
-def _gauge_families(reading: GaugeReading) -> Iterator[Metric]:
-    yield _gauge_by_kind("index_entries", reading.index_entries)
-    yield _gauge_by_kind("index_memory_bytes", reading.index_memory_bytes)
-    yield _gauge("index_memory_limit_bytes", reading.index_memory_limit_bytes)
-    yield _gauge_by_kind("stored_bytes", reading.stored_bytes)
-    yield _gauge("stored_limit_bytes", reading.stored_limit_bytes)
-    if reading.disk_free_bytes is not None:
-        yield _gauge("disk_free_bytes", reading.disk_free_bytes)
-    yield _gauge("mapped_bytes", reading.mapped_bytes)
-    yield _gauge("fills_in_flight", reading.fills_in_flight)
-    yield _gauge("fill_waiters", reading.fill_waiters)
-
-
-def _counter(
-    name: str, labels: tuple[str, ...], counts: Iterable[tuple[tuple[str, ...], int]]
-) -> Metric:
-    family = CounterMetricFamily(f"chunkside_{name}", _HELP[name], labels=labels)
-    for values, count in counts:
-        family.add_metric(values, count)
-    return family
-
-
-def _histogram(
-    name: str, labels: tuple[str, ...], labelled: Iterable[tuple[tuple[str, ...], _Durations]]
-) -> Metric:
-    family = HistogramMetricFamily(f"chunkside_{name}", _HELP[name], labels=labels)
-    for values, durations in labelled:
-        family.add_metric(values, durations.cumulative(), durations.seconds)
-    return family
-
-
-def _gauge(name: str, value: int) -> Metric:
-    return GaugeMetricFamily(f"chunkside_{name}", _HELP[name], value=value)
-
-
-def _gauge_by_kind(name: str, values: Mapping[str, int]) -> Metric:
-    family = GaugeMetricFamily(f"chunkside_{name}", _HELP[name], labels=["kind"])
-    for kind, value in values.items():
-        family.add_metric([kind], value)
-    return family

@@ -1,0 +1,133 @@
+"""The families that Prometheus reads: their texts, and how counts become samples."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+
+DURATION_BUCKETS: Final = (
+    *(0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
+    *(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
+)
+
+BUCKET_NAMES: Final = (*map(repr, DURATION_BUCKETS), "+Inf")
+
+HELP: Final = {
+    "requests": "Requests that clients sent. Hit ratio: the rate of results hit and negative_hit by"
+    " that of all.",
+    "responses": "Answers to clients; code none where no head was sent.",
+    "request_duration_seconds": "From a request's head to the last byte of its answer.",
+    "response_bytes": "Body bytes sent to clients, by the request's result.",
+    "upstream_requests": "Requests to the origin, tries included; code none where no head came."
+    " Requests less these are what the origin was spared.",
+    "upstream_request_duration_seconds": "From a request to the origin to its answer's head.",
+    "upstream_received_bytes": "Body bytes that came from the origin.",
+    "upstream_sent_bytes": "Body bytes that went to the origin.",
+    "evictions": "Entries dropped to make room; where this rises steadily, the cache is too small.",
+    "removals": "Entries that left the index, by what ended them; evictions are among them.",
+    "invalidations": "Writes and purges that made what was held invalid.",
+    "index_entries": "Entries held: bodies and ranges on disk, and markers, which are remembered"
+    " absences.",
+    "index_memory_bytes": "Memory that entries are charged.",
+    "index_memory_limit_bytes": "What entries may take of memory; markers make room first.",
+    "stored_bytes": "What entries are charged of the byte budget: disk blocks, not lengths.",
+    "stored_limit_bytes": "The byte budget, shared by bodies, ranges and markers.",
+    "disk_free_bytes": "What the volume of the cache directory has left.",
+    "mapped_bytes": "Body files mapped into memory; page cache, which the kernel can take back.",
+    "fills_in_flight": "Fills that run now.",
+    "fill_waiters": "Requests that fills serve now.",
+    "fills": "Answers brought from the origin to be stored, by how that ended.",
+    "sweep_duration_seconds": "Sweeps of the cache directory, which remove what was idle for too"
+    " long and what must make room.",
+    "store_errors": "Faults of the cache's disk. Readers get their answers from the origin then.",
+    "build": "Which Chunkside this is.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GaugeReading:
+    """The state at this moment. Mappings go by kind of entry.
+
+    `disk_free_bytes` is None where bodies are kept in memory, or where the disk doesn't say.
+    """
+
+    index_entries: Mapping[str, int]
+    index_memory_bytes: Mapping[str, int]
+    index_memory_limit_bytes: int
+    stored_bytes: Mapping[str, int]
+    stored_limit_bytes: int
+    disk_free_bytes: int | None
+    mapped_bytes: int
+    fills_in_flight: int
+    fill_waiters: int
+
+
+@dataclass(slots=True)
+class Durations:
+    """Observations in buckets, each counted in one bucket; reading adds them up."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * len(BUCKET_NAMES))
+    seconds: float = 0.0
+
+    def observe(self, seconds: float) -> None:
+        self.counts[bisect_left(DURATION_BUCKETS, seconds)] += 1
+        self.seconds += seconds
+
+    def cumulative(self) -> list[tuple[str, float]]:
+        total = 0
+        buckets: list[tuple[str, float]] = []
+        for name, count in zip(BUCKET_NAMES, self.counts, strict=True):
+            total += count
+            buckets.append((name, total))
+        return buckets
+
+
+def gauge_families(reading: GaugeReading) -> Iterator[Metric]:
+    yield _gauge_by_kind("index_entries", reading.index_entries)
+    yield _gauge_by_kind("index_memory_bytes", reading.index_memory_bytes)
+    yield _gauge("index_memory_limit_bytes", reading.index_memory_limit_bytes)
+    yield _gauge_by_kind("stored_bytes", reading.stored_bytes)
+    yield _gauge("stored_limit_bytes", reading.stored_limit_bytes)
+    if reading.disk_free_bytes is not None:
+        yield _gauge("disk_free_bytes", reading.disk_free_bytes)
+    yield _gauge("mapped_bytes", reading.mapped_bytes)
+    yield _gauge("fills_in_flight", reading.fills_in_flight)
+    yield _gauge("fill_waiters", reading.fill_waiters)
+
+
+def counter(
+    name: str, labels: tuple[str, ...], counts: Iterable[tuple[tuple[str, ...], int]]
+) -> Metric:
+    family = CounterMetricFamily(f"chunkside_{name}", HELP[name], labels=labels)
+    for values, count in counts:
+        family.add_metric(values, count)
+    return family
+
+
+def histogram(
+    name: str, labels: tuple[str, ...], labelled: Iterable[tuple[tuple[str, ...], Durations]]
+) -> Metric:
+    family = HistogramMetricFamily(f"chunkside_{name}", HELP[name], labels=labels)
+    for values, durations in labelled:
+        family.add_metric(values, durations.cumulative(), durations.seconds)
+    return family
+
+
+def _gauge(name: str, value: int) -> Metric:
+    return GaugeMetricFamily(f"chunkside_{name}", HELP[name], value=value)
+
+
+def _gauge_by_kind(name: str, values: Mapping[str, int]) -> Metric:
+    family = GaugeMetricFamily(f"chunkside_{name}", HELP[name], labels=["kind"])
+    for kind, value in values.items():
+        family.add_metric([kind], value)
+    return family

@@ -1,0 +1,236 @@
+"""Sweeps: what nobody uses goes, and what is oldest where there must be room."""
+
+import asyncio
+import fcntl
+import math
+import os
+import time
+
+import pytest
+
+from chunkside.core.budget import Limits
+from chunkside.gateway.sweeper import Sweeper
+from chunkside.store.stamps import FileStampTable
+from tests.gateway.conftest import close, disk_house
+from tests.support.house import HandClock
+
+DAY = 86_400.0
+SIZE = 100_000
+
+
+async def filled(tmp_path, count=4, **more):
+    """A house with bodies /b/0, /b/1, …, of which each was used an hour after the one before."""
+    house, disk = await disk_house(tmp_path, clock=HandClock(wall=time.time()), **more)
+    for number in range(count):
+        house.origin.put(b"/b/%d" % number, os.urandom(SIZE))
+        await house.get(b"/b/%d" % number)
+        await house.settled_fills()
+    for number in range(count):
+        age(disk, house, b"/b/%d" % number, 3600.0 * (count - number))
+    return house, disk
+
+
+def file_of(disk, house, target):
+    body = house.entry(target).body
+    return disk._directory.path_of(body.key, body.part)
+
+
+def age(disk, house, target, seconds):
+    at = house.now.wall - seconds
+    os.utime(file_of(disk, house, target), (at, at))
+
+
+def sweeper(house, disk, retention=math.inf):
+    return Sweeper(house.edges, disk, retention, lambda _: None)
+
+
+def short_of(disk, size):
+    """From now on the volume says that it has so many bytes less than it should."""
+    floor = disk._directory.floor
+    floor._min_free_bytes, floor._spare_bytes = 1, -float(size)
+    floor.measure = lambda: None
+
+
+def held(house, count=4):
+    return [number for number in range(count) if house.entry(b"/b/%d" % number) is not None]
+
+
+def files(tmp_path):
+    return sum(1 for _ in tmp_path.rglob("*.arrow"))
+
+
+async def test_what_was_idle_for_longer_than_the_retention_leaves_disk_and_index(tmp_path):
+    house, disk = await filled(tmp_path)
+    age(disk, house, b"/b/2", 8 * DAY)
+    swept = await sweeper(house, disk, 7 * DAY).sweep()
+    assert (swept.files, held(house), files(tmp_path)) == (4, [0, 1, 3], 3)
+    assert swept.freed_bytes >= SIZE
+    assert house.record.removals["body", "retention"] == 1
+    house.edges.index.check_invariants()
+    await close(house, disk)
+
+
+async def test_where_the_budget_is_exceeded_by_whomever_the_oldest_go(tmp_path):
+    house, disk = await filled(tmp_path)
+    other, other_disk = await disk_house(
+        tmp_path,
+        clock=house.now,
+        table=FileStampTable(str(tmp_path), house.now.boot_seconds),
+        limits=Limits(4 * SIZE),
+    )
+    # Another process, whose budget holds for all of them together.
+    swept = await sweeper(other, other_disk).sweep()
+    assert swept.total_bytes - swept.freed_bytes <= 3 * SIZE
+    assert files(tmp_path) == 2
+    assert other.record.removals["body", "budget"] == 2
+    # Whoever held them brings them anew.
+    disk._readers.clear()
+    assert (await house.get(b"/b/0")).result == "miss"
+    await close(house, disk)
+    await close(other, other_disk)
+
+
+async def test_a_volume_that_runs_short_gets_the_oldest_back(tmp_path):
+    house, disk = await filled(tmp_path)
+    short_of(disk, 1.5 * SIZE)
+    swept = await sweeper(house, disk).sweep()
+    assert (held(house), files(tmp_path)) == ([2, 3], 2)
+    assert swept.freed_bytes >= 1.5 * SIZE
+    assert house.record.removals["body", "free_space"] == 2
+    await close(house, disk)
+
+
+async def test_bytes_that_a_reader_still_holds_are_not_freed_twice(tmp_path):
+    house, disk = await filled(tmp_path)
+    reader = disk.reader(house.entry(b"/b/0").body)
+    await house.purging.object(house.key(b"/b/0").object)
+    await house.settled()
+    assert disk.lingering_bytes >= SIZE
+    short_of(disk, SIZE)
+    await sweeper(house, disk).sweep()
+    assert held(house) == [1, 2, 3]
+    assert (await reader.read(0, 10)) is not None
+    del reader
+    assert disk.lingering_bytes == 0
+    await close(house, disk)
+
+
+async def test_a_body_that_is_used_again_outlives_those_that_are_not(tmp_path):
+    house, disk = await filled(tmp_path)
+    disk._readers.clear()
+    path = file_of(disk, house, b"/b/0")
+    assert (await house.get(b"/b/0")).result == "hit"
+    await house.until(lambda: os.stat(path).st_mtime > house.now.wall - 60.0)
+    # At most once in an hour.
+    age(disk, house, b"/b/0", 1800.0)
+    noted = os.stat(path).st_mtime
+    assert (await house.get(b"/b/0")).result == "hit"
+    await disk._lanes.in_order("test", path, lambda: None)
+    assert os.stat(path).st_mtime == noted
+    short_of(disk, 2 * SIZE)
+    await sweeper(house, disk).sweep()
+    assert held(house)[0] == 0
+    await close(house, disk)
+
+
+async def test_ranges_are_swept_one_by_one(tmp_path):
+    house, disk = await disk_house(tmp_path, clock=HandClock(wall=time.time()))
+    house.origin.put(b"/r", os.urandom(SIZE))
+    for first in (0, 1000):
+        await house.get(b"/r", (b"Range", b"bytes=%d-%d" % (first, first + 9)))
+        await house.settled_fills()
+    [path] = tmp_path.rglob("*.r0-9.arrow")
+    os.utime(path, (1.0, 1.0))
+    await sweeper(house, disk, 7 * DAY).sweep()
+    assert [each.first for each in house.entry(b"/r").bodies] == [1000]
+    assert house.record.removals["range", "retention"] == 1
+    await close(house, disk)
+
+
+async def test_one_process_sweeps_at_a_time(tmp_path):
+    house, disk = await filled(tmp_path)
+    with (tmp_path / ".sweep.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert await sweeper(house, disk, 0.0).sweep() is None
+    assert files(tmp_path) == 4
+    assert (await sweeper(house, disk, 0.0).sweep()).files == 4
+    assert files(tmp_path) == 0
+    await close(house, disk)
+
+
+async def test_what_is_not_a_body_of_ours_is_left_alone(tmp_path):
+    house, disk = await filled(tmp_path, 1)
+    shard = os.path.dirname(file_of(disk, house, b"/b/0"))
+    names = ["note.txt", "x.arrow", f".{'a' * 64}.arrow.1.{'0' * 16}.tmp"]
+    for name in names:
+        path = os.path.join(shard, name)
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+        os.utime(path, (1.0, 1.0))
+    await sweeper(house, disk, 7 * DAY).sweep()
+    assert set(names) <= set(os.listdir(shard))
+    await close(house, disk)
+
+
+async def test_an_empty_directory_goes_once_it_is_old(tmp_path):
+    house, disk = await filled(tmp_path, 2)
+    shards = [os.path.dirname(file_of(disk, house, b"/b/%d" % number)) for number in range(2)]
+    for number in range(2):
+        await house.purging.object(house.key(b"/b/%d" % number).object)
+    await house.settled()
+    os.utime(shards[0], (1.0, 1.0))
+    await sweeper(house, disk).sweep()
+    assert {shard.name for shard in tmp_path.glob("v1/*/*")} == {os.path.basename(shards[1])}
+    house.origin.put(b"/b/0", b"again")
+    await house.get(b"/b/0")
+    await house.settled_fills()
+    assert (await house.get(b"/b/0")).result == "hit"
+    await close(house, disk)
+
+
+async def test_a_disk_that_can_not_be_read_ends_no_sweeper(tmp_path):
+    house, disk = await filled(tmp_path, 1)
+    made = sweeper(house, disk)
+    (tmp_path / ".sweep.lock").mkdir()
+    assert await made.sweep() is None
+    assert house.record.faults == [("sweep", "EISDIR")]
+    (tmp_path / ".sweep.lock").rmdir()
+    assert (await made.sweep()).files == 1
+    await close(house, disk)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "written", "is_pressed", "is_due"),
+    [
+        (1.0, 0, False, False),
+        (599.0, (64 << 20) - 1, False, False),
+        (600.0, 0, False, True),
+        (1.0, 64 << 20, False, True),
+        (1.0, 0, True, True),
+    ],
+)
+async def test_a_sweep_is_due_by_time_by_bytes_written_and_by_pressure(
+    tmp_path, seconds, written, is_pressed, is_due
+):
+    house, disk = await disk_house(tmp_path, limits=Limits(1 << 30))
+    made = sweeper(house, disk)
+    await made.sweep()
+    house.now.advance(seconds)
+    disk.committed_bytes += written
+    if is_pressed:
+        house.edges.shared.is_pressed.set()
+    assert made.is_due() is is_due
+    await close(house, disk)
+
+
+async def test_a_sweeper_runs_at_once_and_again_under_pressure(tmp_path):
+    house, disk = await filled(tmp_path)
+    sweeps: list[float] = []
+    made = Sweeper(house.edges, disk, math.inf, sweeps.append)
+    running = asyncio.create_task(made.run())
+    await house.until(lambda: len(sweeps) == 1)
+    house.now.advance(10.0)
+    house.edges.shared.is_pressed.set()
+    await house.until(lambda: len(sweeps) == 2)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await close(house, disk)
