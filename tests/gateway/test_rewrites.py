@@ -186,3 +186,20 @@ async def test_a_document_that_went_is_a_change_even_if_its_absence_is_not_remem
     array.origin.script(DOCUMENT, Answer(404, ((b"Cache-Control", b"no-store"),)))
     assert (await read_document(array)).status == 404
     assert (await array.get(CHUNK)).result == "revalidated"
+
+
+async def test_a_document_from_before_its_collection_was_deleted_is_asked_for_again(house):
+    """Its own change is no reason to forget who else doubted it."""
+    house.origin.put(DOCUMENT, b"{}")
+    gate = house.origin.hold(DOCUMENT)
+    early = house.start("GET", DOCUMENT)
+    await gate.reached()
+    house.now.advance(1.0)
+    house.origin.script(b"/a", Answer(204), method="DELETE")
+    assert (await house.send("DELETE", b"/a")).status == 204
+    del house.origin.objects[DOCUMENT]
+    house.now.advance(1.0)
+    gate.open()
+    await early
+    await house.settled()
+    assert (await house.get(DOCUMENT)).status == 404

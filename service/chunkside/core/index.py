@@ -221,6 +221,31 @@ class Index:
         memory = cost_of_entry(new) + (0 if body.part is None else RANGE_FIXED_BYTES)
         return "index_memory" if memory > self.limits.memory_for_bodies else None
 
+    def see(self, lease: Lease, new: Stored) -> list[Removal]:
+        """Bytes under the head `new` arrive, for a lease that allows something: what is held of
+        other ones falls, and other fills are held to these, even if these can't be kept.
+
+        Where others were seen meanwhile nobody can say which are newer: what was asked for before
+        these falls, and nothing is held to these.
+        """
+        key, generation = lease.key, generation_of(new)
+        held = self.look_up(key)
+        if not lease.is_for(generation):
+            is_older = (
+                isinstance(held, Present | Partial)
+                and held.stored.requested_at.boot < new.requested_at.boot
+            )
+            return self.drop(key, "replaced") if is_older else []
+        if (
+            isinstance(held, Present | Partial)
+            and generation is not None
+            and generation == generation_of(held.stored)
+        ):
+            return []
+        for other in self._others(key, lease):
+            other.limit(generation)
+        return self._held.take(key, "replaced")
+
     def freshen(
         self, lease: Lease, current: StampPair, old: Held, stored: Stored, now: Now
     ) -> list[Removal] | None:

@@ -156,14 +156,15 @@ def _decide_held(request: Request, held: Held, now: Now, policy: Policy) -> Deci
     stored = held.stored
     if not _is_for_the_same_origin(request.fields, stored):
         return _ask(request, Forward.VARY_MISS, None)
-    has_it = _has_what_is_asked_for(request, held)
+    has_it = has_what_is_asked_for(request, held)
     ttl = remaining(stored, now, policy)
     if ttl > 0 and not held.must_validate:
         return Serve(held, ttl) if has_it else _ask(request, Forward.PARTIAL, None)
     return _ask(request, Forward.STALE, held if has_it and stored.has_validator else None)
 
 
-def _has_what_is_asked_for(request: Request, held: Held) -> bool:
+def has_what_is_asked_for(request: Request, held: Held) -> bool:
+    """Whether the bytes of the answer are among what is held, if it has any."""
     if isinstance(held, Present) or request.method == "HEAD":
         return True
     match select(request.fields, held.stored):

@@ -25,13 +25,16 @@ class Doubts:
     """Times are boot-clock seconds. Raises StoreFault as the stamp table does."""
 
     stamps: StampTable
-    # When each document's own change was noted: that says nothing against the document itself.
-    _causes: OrderedDict[Object, float] = field(default_factory=OrderedDict)
+    # When each document's own change was noted: that says nothing against the document itself. And
+    # until when its directory had been doubted before, which the note took the place of.
+    _causes: OrderedDict[Object, tuple[float, float]] = field(default_factory=OrderedDict)
 
     def note(self, document: Object, boot: float) -> None:
         """The metadata document `document` was found changed at `boot`."""
-        self.stamps.doubt(directory_of(document), boot)
-        self._causes[document] = boot
+        directory = directory_of(document)
+        before = self.stamps.doubted_at(directory)
+        self.stamps.doubt(directory, boot)
+        self._causes[document] = boot, before
         self._causes.move_to_end(document)
         if len(self._causes) > _MOST_CAUSES:
             self._causes.popitem(last=False)
@@ -46,8 +49,8 @@ class Doubts:
         """Whether anything was said against what was asked of `target` at `asked_at`."""
         if asked_at > self.stamps.newest_doubt():
             return False
-        own = self._causes.get(target)
+        own, before = self._causes.get(target, (None, 0.0))
         return any(
-            asked_at <= (at := self.stamps.doubted_at(name)) and at != own
+            asked_at <= (at := self.stamps.doubted_at(name)) and (at != own or asked_at <= before)
             for name in names_above(target)
         )

@@ -120,6 +120,9 @@ class Fill:
             return not self.lease.is_refuted or self.lease.only is not None
         if not isinstance(outcome, Filled) or outcome.body.is_torn or not outcome.body.is_kept:
             return False
+        if self.lease.only is not None and not is_of(outcome, self.lease.only):
+            # Other bytes were seen since.
+            return False
         return remaining(outcome.stored, edges.now(), edges.policy) > 0
 
     async def join(self) -> Joined:
@@ -184,8 +187,10 @@ class Fill:
                 return "not_stored_unasked"
             case StoreBody(stored):
                 response = await weigh_document(edges, self.request, self._held, stored, response)
+                edges.see(self.lease, stored)
                 return await self._bring(response, stored, response.head.length, None)
             case StorePart(stored, part):
+                edges.see(self.lease, stored)
                 weigh_part(edges, self.request, self._held, stored)
                 is_held = edges.confirm(self.lease, stored, part)
                 return await self._bring(response, stored, part.length, part, is_held=is_held)

@@ -8,6 +8,7 @@ from typing import Final, assert_never
 from chunkside.core.cache_status import CacheStatus, Result
 from chunkside.core.decision import Fill, Forward
 from chunkside.core.freshness import may_serve_stale, remaining
+from chunkside.core.policy import has_what_is_asked_for
 from chunkside.core.ranges import first_byte
 from chunkside.core.request import Request
 from chunkside.gateway.delivery import Delivery
@@ -55,7 +56,11 @@ class Waiting:
                 return await delivery.reply(request, result, status)
             case Freshened(held, is_stored):
                 status = replace(status, fwd_status=304, is_stored=is_stored)
-                reply = await self.shelf.body(request, held, "revalidated", status)
+                # Whoever asked for the validation may have needed no bytes: they need not be held.
+                has_it = has_what_is_asked_for(request, held)
+                reply = (
+                    await self.shelf.body(request, held, "revalidated", status) if has_it else None
+                )
                 return reply or await self._alone(request, decision)
             case Answered():
                 return await self._answered(request, decision, outcome, result, status)

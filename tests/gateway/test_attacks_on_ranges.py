@@ -1,0 +1,155 @@
+"""An attacker's look at ranges: no answer is hollow, and what a reader saw never turns back."""
+
+import asyncio
+
+import pytest
+
+from chunkside.core.entry import Partial
+from tests.support.fake_upstream import Answer
+
+KEY = b"/a.zarr/c/0"
+BODY = bytes(range(256)) * (12 << 10)
+NEW = bytes(reversed(range(256))) * (12 << 10)
+MIB = 1 << 20
+INDEX = (b"Range", b"bytes=-16")
+
+
+def ranged(first, last):
+    return (b"Range", b"bytes=%d-%d" % (first, last))
+
+
+async def get(house, first, last, *fields):
+    return await house.get(KEY, ranged(first, last), *fields)
+
+
+def parts(house):
+    entry = house.entry(KEY)
+    return [(each.first, each.last) for each in entry.bodies] if isinstance(entry, Partial) else []
+
+
+@pytest.fixture
+def filled(house):
+    house.origin.put(KEY, BODY)
+    return house
+
+
+# Answers without their bytes.
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "body"),
+    [((ranged(500, 599),), 206, BODY[500:600]), ((), 200, BODY)],
+    ids=["range", "whole"],
+)
+async def test_who_joins_anothers_validation_gets_the_bytes_that_it_did_not_need(
+    filled, asked, status, body
+):
+    etag = filled.origin.objects[KEY].etag
+    await get(filled, 0, 9)
+    await filled.settled()
+    filled.now.advance(301.0)
+    gate = filled.origin.hold(KEY)
+    knows = filled.start("GET", KEY, *asked, (b"If-None-Match", etag))
+    await gate.reached()
+    plain = filled.start("GET", KEY, *asked)
+    await filled.until_waiting(2)
+    gate.open()
+    assert (await knows).status == 304
+    got = await plain
+    assert (got.status, got.body) == (status, body)
+
+
+# A reader that saw newer bytes.
+
+
+async def test_a_range_is_not_taken_from_an_older_body_that_still_arrives(filled):
+    """A shard's index is of the new version; its chunk must not come out of the old one."""
+    gate = filled.origin.hold(KEY, MIB)
+    early = filled.start("GET", KEY)
+    await gate.reached()
+    filled.origin.put(KEY, NEW)
+    assert (await filled.get(KEY, INDEX)).body == NEW[-16:]
+    await filled.until(lambda: bool(parts(filled)))
+    chunk = await get(filled, 0, 9)
+    gate.open()
+    await early
+    assert chunk.body == NEW[:10]
+
+
+async def test_nobody_joins_an_older_body_before_the_newer_range_is_committed(frail):
+    frail.origin.put(KEY, BODY)
+    gate = frail.origin.hold(KEY, MIB)
+    early = frail.start("GET", KEY)
+    await gate.reached()
+    frail.origin.put(KEY, NEW)
+    frail.store.commit_gate = asyncio.Event()
+    assert (await frail.get(KEY, INDEX)).body == NEW[-16:]
+    late = [frail.start("GET", KEY), frail.start("GET", KEY, ranged(0, 9))]
+    await frail.until(late[1].done)
+    frail.store.commit_gate.set()
+    gate.open()
+    await early
+    assert [(await each).body for each in late] == [NEW, NEW[:10]]
+
+
+async def test_an_older_body_is_not_stored_after_a_newer_range_that_could_not_be(frail):
+    frail.origin.put(KEY, BODY)
+    gate = frail.origin.hold(KEY, MIB)
+    early = frail.start("GET", KEY)
+    await gate.reached()
+    frail.origin.put(KEY, NEW)
+    frail.store.fails_to_begin = True
+    assert (await frail.get(KEY, INDEX)).body == NEW[-16:]
+    frail.store.fails_to_begin = False
+    gate.open()
+    await early
+    await frail.settled()
+    assert (await frail.get(KEY)).body == NEW
+
+
+async def test_an_older_body_that_was_stored_first_falls_when_a_newer_range_is_seen(filled):
+    slow = filled.origin.hold(KEY)
+    early = filled.start("GET", KEY)
+    await slow.reached()
+    filled.origin.put(KEY, NEW)
+    filled.now.advance(1.0)
+    index_gate = filled.origin.hold(KEY)
+    index = filled.start("GET", KEY, INDEX)
+    await index_gate.reached()
+    slow.open()
+    assert (await early).body == BODY
+    await filled.until(lambda: filled.entry(KEY) is not None)
+    index_gate.open()
+    assert (await index).body == NEW[-16:]
+    await filled.settled()
+    assert (await get(filled, 0, 9)).body == NEW[:10]
+
+
+async def test_what_is_held_is_not_freshened_after_other_bytes_that_could_not_be_stored(frail):
+    frail.origin.put(KEY, BODY)
+    await get(frail, 0, 99)
+    await frail.settled()
+    frail.now.advance(301.0)
+    gate = frail.origin.hold(KEY)
+    early = frail.start("GET", KEY, ranged(0, 99))
+    await gate.reached()
+    frail.origin.put(KEY, NEW)
+    frail.store.fails_to_begin = True
+    assert (await get(frail, 500, 599)).body == NEW[500:600]
+    frail.store.fails_to_begin = False
+    gate.open()
+    await early
+    await frail.settled()
+    assert (await get(frail, 0, 9)).body == NEW[:10]
+
+
+async def test_what_is_stale_does_not_stand_in_for_newer_bytes_that_broke_off(filled):
+    await filled.get(KEY)
+    await filled.settled()
+    filled.now.advance(301.0)
+    newer = Answer(200, ((b"ETag", b'W/"n"'),), NEW, ends_after=2 * MIB)
+    filled.origin.script(KEY, newer, times=1)
+    assert (await filled.get(KEY)).is_torn
+    await filled.settled()
+    filled.origin.script(KEY, "refused")
+    assert (await filled.get(KEY)).status == 503
