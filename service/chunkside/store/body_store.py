@@ -118,10 +118,15 @@ class DiskBodyStore:
         return writer
 
     def reader(self, body: BodyRef) -> DiskReader | None:
-        return self._readers.get(body)
+        reader = self._readers.get(body)
+        if reader is not None and reader.is_unlinked:
+            # By another process or by hand, maybe since its bytes are bad.
+            self._readers.drop(body)
+            return None
+        return reader
 
     async def open(self, body: BodyRef) -> DiskReader:
-        if (reader := self._readers.get(body)) is not None:
+        if (reader := self.reader(body)) is not None:
             return reader
         path = self._directory.path_of(body.key, body.part)
         must_verify = body.length <= SMALL_BYTES or not self._is_verified(body)
@@ -143,7 +148,8 @@ class DiskBodyStore:
 
     async def scan(self) -> AsyncIterator[list[Found]]:
         alone_at = self._presence.was_alone_at
-        walk = recovery.Walk(self._directory.bodies, self._epoch, alone_at, self._report)
+        leaked = recovery.LeakedTemps(self._epoch, alone_at, self._report)
+        walk = recovery.Walk(self._directory.bodies, self._report, leaked.drop)
         batches = walk.batches()
         while (paths := await self._lanes.beside("scan", next, batches, None)) is not None:
             found, unusable = await self._lanes.beside(
@@ -210,7 +216,7 @@ class DiskBodyStore:
         """What lies at the path, unless it is unusable: then it is unlinked and counted."""
         try:
             try:
-                return recovery.load(self._directory, path)
+                return recovery.load(self._directory, path).found
             except CorruptError as fault:
                 self._report("find", fault)
                 os.unlink(path)
