@@ -55,7 +55,7 @@ from chunkside.store.body_store import DiskBodyStore
 from chunkside.store.filesystem import Chosen, measure
 from chunkside.store.memory import MemoryBodyStore
 from chunkside.store.stamps import FileStampTable, MemoryStampTable, load_secret
-from chunkside.upkeep import TableUpkeep, TellingMetrics
+from chunkside.upkeep import TableUpkeep, TellingMetrics, tidy
 
 log = logging.getLogger(__name__)
 
@@ -248,7 +248,7 @@ class Sidecar:
         )
         table = cache.table
         self._upkeep = TableUpkeep(table) if isinstance(table, FileStampTable) else None
-        self._looking: asyncio.Task[None] | None = None
+        self._upkeep_tasks: list[asyncio.Task[None]] = []
         self._listening: list[asyncio.Server] = []
         self._admin: web.AppRunner | None = None
         self._metrics.watch(self._read_gauges)
@@ -273,7 +273,12 @@ class Sidecar:
             await self._store.start()
         # One scan takes in what all routes left there.
         first = self._routes[0]
-        first.edges.tasks.start(first.gateway.adoption.scan(), "the scan of the cache directory")
+        scan = first.edges.tasks.start(
+            first.gateway.adoption.scan(), "the scan of the cache directory"
+        )
+        if isinstance(self._store, DiskBodyStore):
+            tidying = loop.create_task(tidy(self._store, scan), name="removal of older formats")
+            self._upkeep_tasks.append(tidying)
         timers = Timers(self._settings.header_timeout, self._settings.idle_timeout)
         for sock in (sock for listener in data for sock in listener.sockets):
             make = partial(Front, self._server, self._port.late_head, timers)
@@ -283,7 +288,8 @@ class Sidecar:
         for sock in (sock for listener in admin for sock in listener.sockets):
             await web.SockSite(self._admin, sock, backlog=BACKLOG).start()
         if self._upkeep is not None:
-            self._looking = loop.create_task(self._upkeep.run(), name="upkeep of the stamps")
+            looking = loop.create_task(self._upkeep.run(), name="upkeep of the stamps")
+            self._upkeep_tasks.append(looking)
         self._console.obstacle = None
 
     async def stop(self) -> None:
@@ -302,9 +308,10 @@ class Sidecar:
         except TimeoutError:
             log.warning("requests that did not end in time are cut off")
         await self._routes[0].edges.tasks.finish(max(0.1, deadline - loop.time()))
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.wait([self._looking])
+        for task in self._upkeep_tasks:
+            task.cancel()
+        if self._upkeep_tasks:
+            await asyncio.wait(self._upkeep_tasks)
         if self._upkeep is not None:
             self._upkeep.look()
         if self._admin is not None:

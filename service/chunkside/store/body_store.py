@@ -22,7 +22,7 @@ from chunkside.core.entry import BodyRef, Part, StampPair, Stored
 from chunkside.core.key import CacheKey
 from chunkside.gateway.errors import StoreFault
 from chunkside.gateway.ports import Found, StampTable
-from chunkside.store import arrow_file, recovery
+from chunkside.store import arrow_file, old_formats, recovery
 from chunkside.store.arrow_file import CorruptError
 from chunkside.store.directory import BodyDirectory, OpenFile, Presence, open_ours, unlink_if
 from chunkside.store.lanes import Lanes, store_fault
@@ -159,6 +159,23 @@ class DiskBodyStore:
                 await self._lanes.in_order("scan", path, self._find, path)
             if found:
                 yield found
+
+    async def drop_old_formats(self) -> int:
+        """Unlinks the trees of formats before today's, for as long as no other process holds the
+        directory: it may be one that reads them. Gives how many files that were.
+        """
+        steps = old_formats.remove_old_trees(self._directory.root, self._report)
+        count = 0
+        try:
+            while self._presence.is_alone:
+                step = await self._lanes.beside("sweep", next, steps, None)
+                if step is None:
+                    break
+                count += step
+        except StoreFault:
+            # The store is being closed; the next start goes on.
+            return count
+        return count
 
     async def remove(self, bodies: Iterable[BodyRef]) -> None:
         jobs: list[Future[None]] = []
