@@ -58,7 +58,7 @@ from chunkside.store.body_store import DiskBodyStore
 from chunkside.store.filesystem import Chosen, measure
 from chunkside.store.memory import MemoryBodyStore
 from chunkside.store.stamps import FileStampTable, MemoryStampTable, load_secret
-from chunkside.upkeep import TableUpkeep, TellingMetrics
+from chunkside.upkeep import TableUpkeep, TellingMetrics, tidy
 
 log = logging.getLogger(__name__)
 
@@ -285,7 +285,11 @@ class Sidecar:
             await self._store.start()
         # One scan takes in what all routes left there.
         first = self._routes[0]
-        first.edges.tasks.start(first.gateway.adoption.scan(), "the scan of the cache directory")
+        scan = first.edges.tasks.start(
+            first.gateway.adoption.scan(), "the scan of the cache directory"
+        )
+        if isinstance(self._store, DiskBodyStore):
+            self._background.start(tidy(self._store, scan), "the removal of older formats")
         timers = Timers(self._settings.header_timeout, self._settings.idle_timeout)
         for sock in (sock for listener in data for sock in listener.sockets):
             make = partial(Front, self._server, self._port.late_head, timers)

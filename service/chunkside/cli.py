@@ -8,18 +8,21 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import importlib.util
+import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
+from chunkside.settings.cache_directory import locate_cache
 from chunkside.settings.errors import ConfigurationError, NotAllowedError, did_you_mean
 from chunkside.settings.forecast import forecast
 from chunkside.settings.model import Settings
 from chunkside.settings.quantities import count_parser, parse_wait
 from chunkside.settings.sources import flag_name, load_settings, require_routes
 from chunkside.settings.table import shape_of, shown_default
+from chunkside.store.filesystem import MemoryOnly
 
 Value = TypeVar("Value")
 
@@ -148,11 +151,12 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
             parser.add_argument(flag, metavar=shape.metavar, help=text)
 
 
-def _settings_of(namespace: argparse.Namespace) -> Settings:
+def _settings_of(namespace: argparse.Namespace, but: Collection[str] = ()) -> Settings:
+    """`but`: flags that are no settings."""
     flags: Mapping[str, object] = vars(namespace)
     config = flags.get("config")
     return load_settings(
-        {name: value for name, value in flags.items() if name != "config"},
+        {name: value for name, value in flags.items() if name != "config" and name not in but},
         config=None if config is None else Path(str(config)),
     )
 
@@ -165,13 +169,48 @@ def _serve(namespace: argparse.Namespace) -> int:
     return serve(settings)
 
 
+_CHECK_FLAGS: Mapping[str, str] = {
+    "verify": "read every file of the cache directory instead: heads, names, both checksums. It "
+    "may run beside sidecars: it takes no lock, and changes no file. Exit code 1 if one is bad",
+    "remove_bad": "with --verify: unlink what proves bad, but not what couldn't be read",
+    "json": "print one JSON object",
+}
+
+
+def _add_check_flags(parser: argparse.ArgumentParser) -> None:
+    for name, text in _CHECK_FLAGS.items():
+        parser.add_argument(flag_name(name), action="store_true", help=text)
+    _add_settings(parser)
+
+
 def _check(namespace: argparse.Namespace) -> int:
-    outlook = forecast(_settings_of(namespace))
+    chosen = vars(namespace).keys() & _CHECK_FLAGS.keys()
+    settings = _settings_of(namespace, _CHECK_FLAGS)
+    if "verify" in chosen:
+        return _verify(settings, remove_bad="remove_bad" in chosen, as_json="json" in chosen)
+    if "remove_bad" in chosen:
+        raise ConfigurationError("--remove-bad", None, "with --verify", reason="nothing is read")
+    outlook = forecast(settings)
+    if "json" in chosen:
+        problems = [str(problem) for problem in outlook.problems]
+        print(json.dumps({"lines": outlook.lines, "problems": problems}))
+        return EXIT_MISCONFIGURED if outlook.problems else EXIT_OK
     for line in outlook.lines:
         print(line)
     for problem in outlook.problems:
         print(problem, file=sys.stderr)
     return EXIT_MISCONFIGURED if outlook.problems else EXIT_OK
+
+
+def _verify(settings: Settings, *, remove_bad: bool, as_json: bool) -> int:
+    choice = locate_cache(settings)
+    if isinstance(choice, MemoryOnly):
+        raise ConfigurationError(
+            "cache_dir", None, "a cache directory", reason=f"there is none, since {choice.because}"
+        )
+    from chunkside.tools.verify import verify_cache  # noqa: PLC0415 - its imports are slow
+
+    return verify_cache(choice.directory, remove_bad=remove_bad, as_json=as_json)
 
 
 def _add_demo_flags(parser: argparse.ArgumentParser) -> None:
@@ -233,7 +272,7 @@ COMMANDS: Mapping[str, Command] = {
     "serve": Command("run the sidecar", _add_settings, _serve),
     "check": Command(
         "validate configuration and cache directory, and say what would happen",
-        _add_settings,
+        _add_check_flags,
         _check,
     ),
     "demo": Command(

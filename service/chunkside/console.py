@@ -21,6 +21,7 @@ from chunkside.core.routes import Branch, Routes, whole, without_covered
 from chunkside.gateway.edges import Edges
 from chunkside.gateway.inventory import Held, Inventory
 from chunkside.gateway.purging import Purged, Purging, Softened
+from chunkside.held_file import held_file
 from chunkside.metrics import Metrics
 from chunkside.routing import OpenRoute
 from chunkside.server.admin import (
@@ -33,6 +34,7 @@ from chunkside.server.admin import (
     PurgeRoute,
     PurgeTarget,
 )
+from chunkside.server.stored_file import FileRequest, HeldFile
 from chunkside.settings import RouteSettings, Settings
 
 _CURSOR: Final = re.compile(r"([0-9a-f]{8})-([0-9a-f]{1,4})-([0-9a-f]{1,8})")
@@ -173,6 +175,12 @@ class SidecarConsole:
                 members = _members(Held(held.key, entry), target, now, policy)
                 shown.append({"route": route.name, **members})
         return shown
+
+    async def file(self, request: FileRequest) -> HeldFile | Refuse:
+        route = self._routes.choose(request.target)
+        if isinstance(route, Refuse):
+            return route
+        return await held_file(next(e for e in self.open_routes if e.route is route), request)
 
     # Purges.
 

@@ -7,6 +7,7 @@ import logging
 from typing import Final
 
 from chunkside.metrics import Metrics
+from chunkside.store.body_store import DiskBodyStore
 from chunkside.store.stamps import FileStampTable
 
 log = logging.getLogger(__name__)
@@ -34,6 +35,13 @@ class TellingMetrics(Metrics):
         if outcome == "stored" and self._store_fails:
             self._store_fails = False
             log.warning("the cache directory works again")
+
+
+async def tidy(store: DiskBodyStore, scan: asyncio.Task[None]) -> None:
+    """Once the directory has been read: removes what older versions left in it."""
+    await asyncio.wait([scan])
+    if count := await store.drop_old_formats():
+        log.info("files of an older version removed from the cache directory: %d", count)
 
 
 class TableUpkeep:

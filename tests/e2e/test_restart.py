@@ -135,3 +135,24 @@ def is_refused(url: str) -> bool:
     except (ConnectionError, EOFError):
         return True
     return False
+
+
+def test_what_an_older_version_left_is_removed_after_the_start(
+    own_origin: Origin, start_sidecar: StartSidecar, cache_dir: Path
+) -> None:
+    own_origin.put("/a/c/0", b"body")
+    first = start_sidecar()
+    assert exchange(first.url, "/a/c/0").body == b"body"
+    wait_stored(cache_dir, 1)
+    first.stop()
+    older, newer = cache_dir / "v0/0123456789abcdef/00", cache_dir / "v2/0123456789abcdef/00"
+    for shard in (older, newer):
+        shard.mkdir(parents=True)
+        (shard / "file.arrow").write_bytes(b"of another version")
+    second = start_sidecar()
+    wait_for(lambda: not (cache_dir / "v0").exists(), "the removal of v0")
+    assert (newer / "file.arrow").exists()
+    assert exchange(second.url, "/a/c/0").body == b"body"
+    assert own_origin.count("GET", "/a/c/0") == 1
+    assert second.stop() == 0
+    assert "files of an older version removed from the cache directory: 1" in second.stderr()

@@ -5,6 +5,7 @@ import pytest
 from aiohttp import ClientSession, UnixConnector, web
 from aiohttp.test_utils import TestClient
 
+from chunkside.core.decision import Refuse
 from chunkside.server.admin import (
     INDEX,
     MAX_ENTRIES,
@@ -20,6 +21,7 @@ from chunkside.server.admin import (
     admin_app,
     parse_purge,
 )
+from chunkside.server.stored_file import FileRequest, HeldFile
 
 
 @dataclass
@@ -43,6 +45,9 @@ class FakeConsole:
             raise self.fault
         self.pages.append(request)
         return {"entries": [], "next": None}
+
+    async def file(self, request: FileRequest) -> HeldFile | Refuse:
+        return Refuse(404, "not-held", "No such file", "Nothing is held.")
 
     async def purge(self, request: PurgeRequest) -> dict[str, object]:
         if self.fault is not None:

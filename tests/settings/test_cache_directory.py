@@ -53,6 +53,15 @@ def test_the_named_directory_is_made_owner_only(tmp_path):
     assert choice.warnings == ()
 
 
+def test_a_system_that_tells_no_mounts_is_said_to_be_one(tmp_path, monkeypatch):
+    monkeypatch.setattr("chunkside.store.filesystem.read_mountinfo", lambda: "")
+    choice = locate_cache(settings_with(cache_dir=str(tmp_path / "a")), {})
+    assert isinstance(choice, Chosen)
+    (warning,) = choice.warnings
+    assert f"doesn't tell what {tmp_path}/a is on" in warning
+    assert "make sure that it is a local disk" in warning
+
+
 def test_asking_makes_nothing(tmp_path):
     locate_cache(settings_with(cache_dir=str(tmp_path / "a")), {})
     assert list(tmp_path.iterdir()) == []

@@ -10,6 +10,7 @@ import pytest
 
 from chunkside.gateway.errors import BodyTorn, StoreFault
 from chunkside.store.body_store import DiskBodyStore
+from tests.store.damage import DAMAGE, flip
 from tests.store.samples import (
     LARGE,
     LOOPS,
@@ -65,7 +66,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-@pytest.fixture(params=[0o000, 0o022, 0o777], ids=oct)
+@pytest.fixture(params=[0o000, 0o022, 0o027, 0o077, 0o777], ids=oct)
 def umask(request):
     before = os.umask(request.param)
     yield
@@ -126,55 +127,6 @@ def test_a_body_is_found_and_read_after_a_restart(open_store, runner, length):
 
     runner.run(before(open_store()))
     runner.run(after(open_store()))
-
-
-def truncate(path: Path) -> None:
-    os.truncate(path, path.stat().st_size // 2)
-
-
-def cut_the_end(path: Path) -> None:
-    os.truncate(path, path.stat().st_size - 1)
-
-
-def flip(path: Path, at: int) -> None:
-    with path.open("r+b") as file:
-        file.seek(at, os.SEEK_SET if at >= 0 else os.SEEK_END)
-        byte = file.read(1)
-        file.seek(-1, os.SEEK_CUR)
-        file.write(bytes([byte[0] ^ 1]))
-
-
-def fill_with_zeros(path: Path) -> None:
-    path.write_bytes(bytes(path.stat().st_size))
-
-
-def replace_by_symlink(path: Path) -> None:
-    target = path.with_name("elsewhere")
-    path.rename(target)
-    path.symlink_to(target)
-
-
-def replace_by_pipe(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
-
-
-def make_empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-DAMAGE = {
-    "truncated": truncate,
-    "its end cut": cut_the_end,
-    "a flipped bit in the prefix": lambda path: flip(path, 900),
-    "a flipped bit in the body": lambda path: flip(path, 5000),
-    "a flipped bit in the suffix": lambda path: flip(path, -10),
-    "all zeros": fill_with_zeros,
-    "empty": make_empty,
-    "a symlink": replace_by_symlink,
-    "a pipe": replace_by_pipe,
-    "a foreign owner": lambda path: os.chown(path, 12345, 12345),
-}
 
 
 @pytest.mark.parametrize("length", [SMALL, LARGE])

@@ -96,6 +96,40 @@ class TestClassify:
     def test_what_leaves_the_machine_is_a_network(self, fstype):
         assert classify(Path("/no/x"), mounts(("/no", fstype))).kind == "network"
 
+    @pytest.mark.parametrize(
+        ("line", "kind"),
+        [
+            ("fuse mountpoint-s3 rw,user_id=0", "network"),
+            ("fuse.mount-s3 bucket rw", "network"),
+            ("fuse.juicefs JuiceFS:volume rw", "network"),
+            ("fuse goofys#bucket rw", "network"),
+            ("fuse blobfuse2 rw", "network"),
+            ("fuse s3fs rw", "network"),
+            ("fuse.gcsfuse bucket rw", "network"),
+            ("fuse.alluxio-fuse alluxio-fuse rw", "network"),
+            ("fuse.ossfs ossfs rw", "network"),
+            ("fuse.rclone remote: rw", "network"),
+            ("virtiofs share rw", "network"),
+            ("wekafs cluster/fs rw", "network"),
+            ("panfs panfs://realm rw", "network"),
+            ("pvfs2 tcp://host:3334/orangefs rw", "network"),
+            ("orangefs tcp://host:3334/orangefs rw", "network"),
+            ("nfs4 server:/export rw", "network"),
+            ("9p hostshare rw,trans=virtio", "network"),
+            ("overlay overlay rw,lowerdir=/a,upperdir=/b", "overlay"),
+            ("tmpfs tmpfs rw,size=1g", "memory"),
+            ("ext4 /dev/nvme0n1p2 rw", "local"),
+            ("fuse /dev/sdb1 rw", "local"),
+            ("fuse.ntfs-3g /dev/sdb1 rw", "local"),
+            ("fuse", "local"),
+        ],
+    )
+    def test_as_a_real_table_of_mounts_writes_it(self, line, kind):
+        root = "22 1 259:2 / / rw,relatime shared:1 - ext4 /dev/nvme0n1p2 rw"
+        text = f"{root}\n612 22 0:71 / /no rw,nosuid,nodev,relatime shared:330 - {line}\n"
+        assert classify(Path("/no/cache"), text).kind == kind
+        assert classify(Path("/nowhere"), text).kind == "local"
+
     @pytest.mark.parametrize("fstype", sorted(MEMORY_TYPES))
     def test_what_is_kept_in_memory_is_memory(self, fstype):
         assert classify(Path("/no/x"), mounts(("/no", fstype))).kind == "memory"
@@ -154,9 +188,14 @@ class TestJudge:
         verdict = judge(tmp_path / "a", allow_memory=True, mountinfo_text=text)
         assert isinstance(verdict, Fit)
 
-    def test_a_container_s_own_layer_is_fit(self, tmp_path):
+    def test_a_container_s_own_layer_is_fit_with_a_warning(self, tmp_path):
         text = mounts((str(tmp_path), "overlay"))
-        assert isinstance(judge(tmp_path / "a", mountinfo_text=text), Fit)
+        verdict = judge(tmp_path / "a", mountinfo_text=text)
+        assert isinstance(verdict, Fit)
+        (warning,) = verdict.warnings
+        assert str(tmp_path / "a") in warning
+        assert "gone with the container" in warning
+        assert "mount a volume" in warning
 
     @pytest.mark.parametrize(
         ("make", "reason"),
@@ -233,7 +272,10 @@ class TestJudge:
         assert isinstance(verdict, Fit)
         assert verdict.directory == private / f"chunkside-{UID}"
         assert len(verdict.warnings) == 1
-        assert str(verdict.directory) in verdict.warnings[0]
+        (warning,) = verdict.warnings
+        assert f"others may enter {private}" in warning
+        assert str(verdict.directory) in warning
+        assert "make it 0700" in warning
 
     def test_a_private_child_is_used_again(self, private):
         private.chmod(0o777)
@@ -298,7 +340,7 @@ class TestJudge:
 
 
 class TestPrepare:
-    @pytest.mark.parametrize("umask", [0o000, 0o022, 0o277])
+    @pytest.mark.parametrize("umask", [0o000, 0o022, 0o027, 0o077, 0o277])
     def test_everything_is_owner_only_whatever_the_umask(self, tmp_path, umask):
         before = os.umask(umask)
         try:

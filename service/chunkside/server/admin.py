@@ -24,6 +24,9 @@ from chunkside.core.neighbours import (
     judge_source,
 )
 from chunkside.core.problem import PROBLEM_MEDIA_TYPE, problem
+from chunkside.server.stored_file import HELP as FILE_HELP
+from chunkside.server.stored_file import PATH as FILE_PATH
+from chunkside.server.stored_file import FileRequest, HeldFile, parse_file_request, send_file
 
 log = logging.getLogger(__name__)
 
@@ -38,11 +41,16 @@ GET  /readyz   whether it can serve; 503 says why not
 GET  /stats    totals since the start, as JSON
 GET  /info     what it holds and how it is set up, as JSON
 GET  /entries  what it holds, page by page: ?prefix=/a&limit=100, then &after= what `next` says
+GET  /file/{target}  the Arrow file of a stored body: the data port's URL with /file put before its
+               path. Chunkside-Range: 0-99 asks for the file of those bytes, Chunkside-Partition:
+               for what /entries shows with that `partition`
 POST /purge    forget: {"target": "/a/zarr.json"}, {"prefix": "/a/"}, {"route": "/a"} or
                {"all": true}; with "soft": true beside it bodies are kept, and validated before
                their next use
 """
-_ENDPOINTS: Final = "/metrics, /livez, /healthz, /readyz, /stats, /info, /entries, /purge (POST)"
+_ENDPOINTS: Final = (
+    "/metrics, /livez, /healthz, /readyz, /stats, /info, /entries, /file/..., /purge (POST)"
+)
 _OPEN_TO_ALL: Final = frozenset({"/metrics", "/livez", "/healthz", "/readyz"})
 _PURGE_HELP: Final = (
     'Send one JSON object with exactly one of "target", "prefix", "route" and "all", such as '
@@ -133,6 +141,10 @@ class Console(Protocol):
         """A page of `entries`, and the cursor of the `next`. Raises BadCursor, NoSuchRoute."""
         ...
 
+    async def file(self, request: FileRequest) -> HeldFile | Refuse:
+        """The very file that is held for a target, opened; else why there is none."""
+        ...
+
     async def purge(self, request: PurgeRequest) -> dict[str, object]:
         """Forgets what is named, and reports what that was. Raises NoSuchRoute."""
         ...
@@ -158,6 +170,7 @@ def admin_app(console: Console, metrics: Exposition) -> web.Application:
             web.get("/stats", admin.stats),
             web.get("/info", admin.info),
             web.get("/entries", admin.entries),
+            web.get(f"{FILE_PATH}/{{target:.*}}", admin.file),
             web.post("/purge", admin.purge),
         ]
     )
@@ -204,6 +217,17 @@ class _Admin:
             detail = f"{error} {_ENTRIES_HELP}"
             return _problem(400, "Not a request for entries", detail, slug="bad-entries")
         return _json(page)
+
+    async def file(self, request: web.Request) -> web.StreamResponse:
+        try:
+            asked = parse_file_request(request.raw_path, request.raw_headers)
+        except ValueError as error:
+            detail = f"{error} {FILE_HELP}"
+            return _problem(400, "Not a request for a file", detail, slug="bad-file")
+        held = await self._console.file(asked)
+        if isinstance(held, Refuse):
+            return _problem(held.status, held.title, held.detail, slug=held.slug)
+        return await send_file(request, asked.target, held)
 
     async def purge(self, request: web.Request) -> web.Response:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import assert_never
 
@@ -11,6 +12,7 @@ from chunkside.settings.errors import ConfigurationError
 from chunkside.settings.model import Settings
 from chunkside.settings.quantities import Percent
 from chunkside.store.filesystem import (
+    UNKNOWN_TYPE,
     Candidate,
     Chosen,
     MemoryOnly,
@@ -40,6 +42,12 @@ def locate_cache(
         allow_memory=settings.allow_memory_filesystem,
     )
     match choice:
+        case Chosen() if choice.filesystem.fstype == UNKNOWN_TYPE:
+            warning = (
+                f"this system doesn't tell what {choice.directory} is on; make sure that it is a "
+                "local disk, and neither a network's nor memory"
+            )
+            return replace(choice, warnings=(*choice.warnings, warning))
         case Chosen() | MemoryOnly():
             return choice
         case Unfit():

@@ -162,7 +162,7 @@ def check_ends(prefix: bytes, suffix: bytes, length: int, nonce: int) -> int:
         raise CorruptError("too short")
     prefix_checksum, checksum, end = _SUFFIX.unpack_from(suffix, len(suffix) - _SUFFIX.size)
     if end != _END_OF_STREAM or xxhash.xxh3_64_intdigest(prefix) != prefix_checksum:
-        raise CorruptError("damaged")
+        raise CorruptError("the head doesn't match its checksum")
     if _PREFIX_END.unpack_from(prefix, len(prefix) - _PREFIX_END.size) != (nonce, 0, length):
         raise CorruptError("another file")
     return int(checksum)
@@ -298,7 +298,7 @@ def _parse(head: bytes, tail: bytes, size: int) -> Parsed:
     body_offset = _body_offset(batch.column("body"), image, row["body_length"], size)
     prefix = head[:body_offset]
     if xxhash.xxh3_64_intdigest(prefix) != row["prefix_checksum"] or len(prefix) < body_offset:
-        raise CorruptError("damaged")
+        raise CorruptError("the head doesn't match its checksum")
     if tail[-len(_END_OF_STREAM) :] != _END_OF_STREAM:
         raise CorruptError("no end")
     return _parsed(row, body_offset)

@@ -23,7 +23,7 @@ from chunkside.core.entry import BodyRef, Part, StampPair, Stored
 from chunkside.core.key import CacheKey
 from chunkside.gateway.errors import StoreFault
 from chunkside.gateway.ports import FileSeen, Found, StampTable
-from chunkside.store import arrow_file, recovery, sweep
+from chunkside.store import arrow_file, old_formats, recovery, sweep
 from chunkside.store.arrow_file import CorruptError
 from chunkside.store.directory import BodyDirectory, OpenFile, Presence, open_ours, unlink_if
 from chunkside.store.lanes import Lanes, store_fault
@@ -129,12 +129,17 @@ class DiskBodyStore:
 
     def reader(self, body: BodyRef) -> DiskReader | None:
         reader = self._readers.get(body)
-        if reader is not None:
-            self._note_use(reader)
+        if reader is None:
+            return None
+        if reader.is_unlinked:
+            # By another process or by hand, maybe since its bytes are bad.
+            self._readers.drop(body)
+            return None
+        self._note_use(reader)
         return reader
 
     async def open(self, body: BodyRef) -> DiskReader:
-        if (reader := self._readers.get(body)) is not None:
+        if (reader := self.reader(body)) is not None:
             return reader
         path = self._path_of(body)
         must_verify = body.length <= SMALL_BYTES or not self._is_verified(body)
@@ -157,7 +162,8 @@ class DiskBodyStore:
 
     async def scan(self) -> AsyncIterator[list[Found]]:
         alone_at = self._presence.was_alone_at
-        walk = recovery.Walk(self._directory.bodies, self._epoch, alone_at, self._report)
+        leaked = recovery.LeakedTemps(self._epoch, alone_at, self._report)
+        walk = recovery.Walk(self._directory.bodies, self._report, leaked.drop)
         batches = walk.batches()
         while (paths := await self._lanes.beside("scan", next, batches, None)) is not None:
             found, unusable = await self._lanes.beside(
@@ -205,6 +211,23 @@ class DiskBodyStore:
             await self._lanes.in_order("sweep", path, self._find, path)
         path_of = self._directory.path_of
         return [(path_of(each.body.key, each.body.part), each.body) for each in found]
+
+    async def drop_old_formats(self) -> int:
+        """Unlinks the trees of formats before today's, for as long as no other process holds the
+        directory: it may be one that reads them. Gives how many files that were.
+        """
+        steps = old_formats.remove_old_trees(self._directory.root, self._report)
+        count = 0
+        try:
+            while self._presence.is_alone:
+                step = await self._lanes.beside("sweep", next, steps, None)
+                if step is None:
+                    break
+                count += step
+        except StoreFault:
+            # The store is being closed; the next start goes on.
+            return count
+        return count
 
     async def remove(self, bodies: Iterable[BodyRef]) -> None:
         jobs: list[Future[None]] = []
@@ -276,7 +299,7 @@ class DiskBodyStore:
         """What lies at the path, unless it is unusable: then it is unlinked and counted."""
         try:
             try:
-                return recovery.load(self._directory, path)
+                return recovery.load(self._directory, path).found
             except CorruptError as fault:
                 self._report("find", fault)
                 os.unlink(path)

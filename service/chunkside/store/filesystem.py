@@ -31,13 +31,17 @@ NETWORK_TYPES: Final = frozenset(
     wekafs panfs orangefs pvfs2 juicefs quobyte moosefs
     vboxsf vmhgfs prl_fs fakeowner
     fuse.sshfs fuse.s3fs fuse.rclone fuse.gcsfuse fuse.blobfuse fuse.blobfuse2 fuse.cephfs
-    fuse.ceph-fuse fuse.glusterfs fuse.beegfs fuse.davfs fuse.curlftpfs fuse.smbnetfs
+    fuse.ceph-fuse fuse.ceph fuse.glusterfs fuse.beegfs fuse.davfs fuse.curlftpfs fuse.smbnetfs
     fuse.juicefs fuse.mount-s3 fuse.mountpoint-s3 fuse.goofys fuse.geesefs fuse.alluxio-fuse
+    fuse.alluxio fuse.s3fs-fuse fuse.jfs fuse.cunofs fuse.tigrisfs fuse.azure-storage-fuse
     fuse.ossfs fuse.cosfs fuse.obsfs fuse.s3ql fuse.s3backer fuse.seaweedfs fuse.weed fuse.moosefs
     fuse.mfs fuse.quobyte fuse.objectivefs fuse.hdfs fuse.fuse_dfs fuse.vmhgfs-fuse fuse.grpcfuse
     """.split()  # noqa: SIM905 - one line each would bury the rest of the file
 )
 """Only what is known to leave the machine; a FUSE that is not listed counts as local."""
+
+UNKNOWN_TYPE: Final = "unknown"
+"""Of a path that no mount is known of: macOS tells none."""
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
@@ -119,7 +123,7 @@ def read_mountinfo() -> str:
 def classify(path: Path, mountinfo_text: str) -> Filesystem:
     """The file system that `path` is, or would be, on; `local` unless the mounts say otherwise."""
     target = os.path.realpath(path)
-    found = Filesystem("local", "unknown", "/")
+    found = Filesystem("local", UNKNOWN_TYPE, "/")
     longest = -1
     for line in mountinfo_text.splitlines():
         before, separator, after = line.partition(" - ")
@@ -130,7 +134,7 @@ def classify(path: Path, mountinfo_text: str) -> Filesystem:
         # The last of several mounts on one point hides the others (NFS over autofs).
         if len(mount_point) >= longest and _is_beneath(target, mount_point):
             longest = len(mount_point)
-            fstype = after.split(" ", 1)[0]
+            fstype = _full_type(*after.split(" ")[:2])
             found = Filesystem(_kind_of(fstype), fstype, mount_point)
     return found
 
@@ -159,8 +163,15 @@ def judge_cache_directory(
             f"is in memory ({filesystem.fstype} at {filesystem.mount_point})",
             "choose a directory on a disk, or set allow_memory_filesystem",
         )
+    fit = Fit(path, path, filesystem)
+    if filesystem.kind == "overlay":
+        warning = (
+            f"{path} is on a container's own layer (overlay): it is gone with the container, and "
+            "counts as its node's ephemeral storage; mount a volume there"
+        )
+        fit = replace(fit, warnings=(warning,))
     try:
-        verdict = _judge_standing(Fit(path, path, filesystem), uid)
+        verdict = _judge_standing(fit, uid)
         return verdict if isinstance(verdict, Unfit) else _judge_writing(verdict, uid)
     except OSError as error:
         return _unreachable(path, error, uid)
@@ -208,6 +219,12 @@ def prepare_cache_directory(directory: Path, *, uid: int) -> None:
         raise UnfitCacheDirectoryError(_unreachable(directory, error, uid)) from error
 
 
+def _full_type(fstype: str, source: str = "") -> str:
+    """With the program behind a bare `fuse`, where the mount's source names it: mountpoint-s3."""
+    named = f"fuse.{re.split('[:#]', source.lower(), maxsplit=1)[0]}"
+    return named if fstype == "fuse" and named in NETWORK_TYPES else fstype
+
+
 def _kind_of(fstype: str) -> Kind:
     if fstype in NETWORK_TYPES:
         return "network"
@@ -233,11 +250,13 @@ def _judge_standing(fit: Fit, uid: int) -> Fit | Unfit:
         return Unfit(directory, "is not a directory", "choose a directory")
     is_wide = bool(stat.S_IMODE(found.st_mode) & 0o077)
     is_private_child = directory != fit.path
-    if found.st_uid == uid and _is_marked(directory, uid):
+    if found.st_uid == uid and is_marked(directory, uid):
         return fit
     if is_wide and found.st_uid in (uid, ROOT_UID) and not is_private_child:
         child = directory / f"chunkside-{uid}"
-        warning = f"others may enter {directory}: using {child} in it"
+        warning = (
+            f"others may enter {directory}: using {child} in it; make it 0700 to use it itself"
+        )
         return _judge_standing(
             replace(fit, directory=child, warnings=(*fit.warnings, warning)), uid
         )
@@ -249,7 +268,7 @@ def _judge_standing(fit: Fit, uid: int) -> Fit | Unfit:
         )
     # In this order: the mark comes first in a new cache, so names without one, then one, are the
     # work of a process that starts on the same directory just now.
-    if _holds_anything(directory) and not _is_marked(directory, uid):
+    if _holds_anything(directory) and not is_marked(directory, uid):
         return Unfit(
             directory,
             "holds files that are not those of a cache of this version",
@@ -266,7 +285,7 @@ def _judge_writing(fit: Fit, uid: int) -> Fit | Unfit:
         os.rmdir(probe)
     except OSError as error:
         is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        if is_full and _is_marked(fit.directory, uid):
+        if is_full and is_marked(fit.directory, uid):
             return replace(fit, warnings=(*fit.warnings, f"{fit.directory} has no room left"))
         return _unreachable(fit.directory, error, uid)
     return fit
@@ -293,7 +312,7 @@ def _unreachable(path: Path, error: OSError, uid: int) -> Unfit:
             return Unfit(path, f"can't be used ({reason})", "choose another directory")
 
 
-def _is_marked(directory: Path, uid: int) -> bool:
+def is_marked(directory: Path, uid: int) -> bool:
     """Whether our ownership file is there, written by this user."""
     try:
         # O_NONBLOCK: a planted FIFO would hold the start.
@@ -345,7 +364,7 @@ def _take_possession(directory: Path, descriptor: int, uid: int) -> None:
     try:
         mark = os.open(OWNERSHIP_FILE, flags, 0o600, dir_fd=descriptor)
     except FileExistsError:
-        if _is_marked(directory, uid):
+        if is_marked(directory, uid):
             return
         raise
     try:

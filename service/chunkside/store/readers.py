@@ -73,6 +73,21 @@ class DiskReader:
     def length(self) -> int:
         return self.body.length
 
+    @property
+    def file(self) -> OpenFile:
+        """The whole Arrow file, open."""
+        return self._file
+
+    @property
+    def file_size(self) -> int:
+        """What the file must be long."""
+        return self._offset + self.body.length + suffix_size(self.body.length)
+
+    @property
+    def is_unlinked(self) -> bool:
+        """Whether no path names the file any more. The descriptor is open: no disk is asked."""
+        return os.fstat(self._file.fd).st_nlink == 0
+
     def read_now(self) -> Buffer | None:
         if self.body.length > SMALL_BYTES:
             return None
@@ -113,8 +128,7 @@ class DiskReader:
 
     def _map(self) -> Mapping:
         if self._mapping is None:
-            size = self._offset + self.body.length + suffix_size(self.body.length)
-            self._mapping = self._shared.map(self._file.fd, size)
+            self._mapping = self._shared.map(self._file.fd, self.file_size)
         return self._mapping
 
     async def _view(self, mapping: Mapping, at: int, size: int) -> Buffer:
@@ -146,15 +160,31 @@ class DiskReader:
 
     def check_body(self, checksum: int) -> None:
         """Reads all of it, waiting for the disk. Raises CorruptError or OSError."""
-        hasher = xxhash.xxh3_64()
-        end = self._offset + self.body.length
-        for at in range(self._offset, end, SLICE_BYTES):
-            try:
-                hasher.update(_pread_all(self._file.fd, min(SLICE_BYTES, end - at), at))
-            except BodyTorn as fault:
-                raise CorruptError("shorter") from fault
-        if hasher.intdigest() != checksum:
-            raise CorruptError("damaged")
+        check_body(self._file, self._offset, self.body.length, checksum)
+
+
+def check_body(
+    file: OpenFile,
+    offset: int,
+    length: int,
+    checksum: int,
+    on_read: Callable[[int], object] = lambda _size: None,
+) -> None:
+    """Reads the body in a file, waiting for the disk. Raises CorruptError or OSError.
+
+    `on_read` hears how many bytes each read gave, and may raise to end it.
+    """
+    hasher = xxhash.xxh3_64()
+    end = offset + length
+    for at in range(offset, end, SLICE_BYTES):
+        try:
+            content = _pread_all(file.fd, min(SLICE_BYTES, end - at), at)
+        except BodyTorn as fault:
+            raise CorruptError("the file is shorter than it says") from fault
+        hasher.update(content)
+        on_read(len(content))
+    if hasher.intdigest() != checksum:
+        raise CorruptError("the body doesn't match its checksum")
 
 
 def _pread_all(fd: int, size: int, at: int) -> bytes:

@@ -9,13 +9,14 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from chunkside.core.entry import BodyRef
 from chunkside.gateway.ports import Found
 from chunkside.store import arrow_file
 from chunkside.store.arrow_file import CorruptError
-from chunkside.store.directory import BodyDirectory, blocks_of, open_ours
+from chunkside.store.directory import BodyDirectory, OpenFile, blocks_of, open_ours
 
 BATCH_FILES: Final = 64
 LEAKED_AFTER_SECONDS: Final = 3600.0
@@ -27,7 +28,17 @@ _TEMP: Final = re.compile(r"\.[0-9a-f]{64}(?:\.r\d+-\d+)?\.arrow\.\d+\.([0-9a-f]
 OnFault = Callable[[str, OSError], None]
 
 
-def load(directory: BodyDirectory, path: str) -> Found:
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A file whose header is sound. `body_offset` and `checksum` are of the body in it."""
+
+    found: Found
+    file: OpenFile
+    body_offset: int
+    checksum: int
+
+
+def load(directory: BodyDirectory, path: str) -> Loaded:
     """Judges a file by its header; the body's checksum isn't looked at.
 
     Raises CorruptError where it is unusable or another key's, OSError where it can't be read.
@@ -48,7 +59,8 @@ def load(directory: BodyDirectory, path: str) -> Found:
         blocks=blocks_of(status),
         part=parsed.part,
     )
-    return Found(parsed.stored, body, parsed.table_id, parsed.stamps)
+    found = Found(parsed.stored, body, parsed.table_id, parsed.stamps)
+    return Loaded(found, file, parsed.body_offset, parsed.checksum)
 
 
 def load_all(
@@ -59,7 +71,7 @@ def load_all(
     unusable: list[str] = []
     for path in paths:
         try:
-            found.append(load(directory, path))
+            found.append(load(directory, path).found)
         except CorruptError:
             unusable.append(path)
         except FileNotFoundError:
@@ -70,19 +82,15 @@ def load_all(
 
 
 class Walk:
-    """All paths of bodies, in batches; leaked temp files are unlinked on the way.
+    """All paths of bodies beneath `root`, in batches. Hears of temp files, and of nothing else.
 
-    A temp file is leaked if it is not `epoch`'s own and was last written before `was_alone_at`,
-    when nobody else held the directory, or an hour ago.
+    `on_temp(path, nonce)` is told of each; `on_fault` of directories that can't be read.
     """
 
-    def __init__(
-        self, root: str, epoch: int, was_alone_at: float | None, on_fault: OnFault
-    ) -> None:
+    def __init__(self, root: str, on_fault: OnFault, on_temp: Callable[[str, int], None]) -> None:
         self._root = root
-        self._epoch = epoch
-        self._dead_before = max(was_alone_at or 0.0, time.time() - LEAKED_AFTER_SECONDS)
         self._on_fault = on_fault
+        self._on_temp = on_temp
 
     def batches(self) -> Iterator[list[str]]:
         batch: list[str] = []
@@ -99,19 +107,8 @@ class Walk:
         names = self._names(shard)
         for name in names:
             if temp := _TEMP.fullmatch(name):
-                self._drop_if_leaked(os.path.join(shard, name), int(temp[1], 16))
+                self._on_temp(os.path.join(shard, name), int(temp[1], 16))
         return [os.path.join(shard, name) for name in names if BODY_NAME.fullmatch(name)]
-
-    def _drop_if_leaked(self, path: str, nonce: int) -> None:
-        if nonce >> 32 == self._epoch:
-            return
-        try:
-            if os.lstat(path).st_mtime < self._dead_before:
-                os.unlink(path)
-        except FileNotFoundError:
-            return
-        except OSError as fault:
-            self._on_fault("scan", fault)
 
     def _entries(self, directory: str, pattern: re.Pattern[str]) -> list[str]:
         names = self._names(directory)
@@ -125,3 +122,27 @@ class Walk:
         except OSError as fault:
             self._on_fault("scan", fault)
             return []
+
+
+class LeakedTemps:
+    """Unlinks temp files that nobody will rename any more.
+
+    One is leaked if it is not `epoch`'s own and was last written before `was_alone_at`, when nobody
+    else held the directory, or an hour ago.
+    """
+
+    def __init__(self, epoch: int, was_alone_at: float | None, on_fault: OnFault) -> None:
+        self._epoch = epoch
+        self._dead_before = max(was_alone_at or 0.0, time.time() - LEAKED_AFTER_SECONDS)
+        self._on_fault = on_fault
+
+    def drop(self, path: str, nonce: int) -> None:
+        if nonce >> 32 == self._epoch:
+            return
+        try:
+            if os.lstat(path).st_mtime < self._dead_before:
+                os.unlink(path)
+        except FileNotFoundError:
+            return
+        except OSError as fault:
+            self._on_fault("scan", fault)

@@ -1,0 +1,1 @@
+"""What commands do that run no sidecar themselves."""
