@@ -141,7 +141,7 @@ class SidecarConsole:
         purging, location = Purging(self.edges), self.route.location
         match request:
             case PurgeTarget(target):
-                return purging.soften_object(Object(location, self._path(target)))
+                return await purging.soften_object(Object(location, self._path(target)))
             case PurgePrefix(prefix):
                 return await purging.soften_prefix(location, self._path(prefix))
             case PurgeAll():

@@ -8,7 +8,7 @@ under a lease, which any drop, absence or other generation of its key revokes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from chunkside.core.budget import Limits, Reason, Removal, cost_of_entry, cost_of_marker
 from chunkside.core.entry import Absent, Entry, Now, Present, StampPair
@@ -34,13 +34,12 @@ class Lease:
         return not self.is_revoked and current == self.stamps and current.closed_until() <= now.boot
 
 
+@dataclass(slots=True)
 class _Space:
-    __slots__ = ("entries", "namespace", "number")
-
-    def __init__(self, namespace: Namespace, number: int) -> None:
-        self.namespace = namespace
-        self.number = number
-        self.entries: dict[bytes, int] = {}
+    namespace: Namespace
+    number: int
+    entries: dict[bytes, int] = field(default_factory=dict)
+    body_count: int = 0
 
 
 class Index:
@@ -85,12 +84,15 @@ class Index:
         keys = set(self._spellings.get(target, ()))
         # A path that holds a decoded `?` or `%` is no target of this object, but maybe of another.
         if is_plain(target.path):
-            keys |= {
-                CacheKey(space.namespace, target.path)
-                for space in self._spaces.values()
-                if space.namespace.location == target.location
-            }
+            spaces = self._spaces_of(target.location)
+            keys |= {CacheKey(space.namespace, target.path) for space in spaces}
         return keys
+
+    def held_of(self, location: str) -> tuple[int, int]:
+        """How many bodies and markers of one origin are held."""
+        spaces = self._spaces_of(location)
+        bodies = sum(space.body_count for space in spaces)
+        return bodies, sum(len(space.entries) for space in spaces) - bodies
 
     @property
     def place_count(self) -> int:
@@ -111,7 +113,6 @@ class Index:
 
     @property
     def memory_in_use(self) -> int:
-        """Resident bytes of all entries, as charged."""
         return self.marker_bytes + self.body_memory_bytes
 
     # Leases.
@@ -167,6 +168,7 @@ class Index:
         if cost > limits.memory_for_bodies:
             return [*removed, Removal("body", "index_memory", present.body)]
         self._place(key, present)
+        self._spaces[key.namespace].body_count += 1
         self.body_count += 1
         self.body_bytes += present.body.charge
         self.body_memory_bytes += cost
@@ -285,7 +287,8 @@ class Index:
 
     def drop_location(self, location: str, reason: Reason) -> list[Removal]:
         """Forgets everything of one origin."""
-        keys = [key for key in self.keys() if key.namespace.location == location]
+        spaces = self._spaces_of(location)
+        keys = [CacheKey(space.namespace, target) for space in spaces for target in space.entries]
         keys += [key for key in self._leases if key.namespace.location == location]
         return self.drop_all(keys, reason)
 
@@ -309,6 +312,7 @@ class Index:
             self._free_numbers.append(space.number)
         self._forget_spelling(key)
         if isinstance(what, Present):
+            space.body_count -= 1
             self.body_count -= 1
             self.body_bytes -= what.body.charge
             self.body_memory_bytes -= cost_of_entry(what)
@@ -331,6 +335,9 @@ class Index:
         if not is_plain(key.target):
             self._spellings.setdefault(key.object, set()).add(key)
         return slot
+
+    def _spaces_of(self, location: str) -> list[_Space]:
+        return [space for name, space in self._spaces.items() if name.location == location]
 
     def _open_space(self, namespace: Namespace) -> _Space:
         if self._free_numbers:
@@ -371,6 +378,7 @@ class Index:
         assert len(listed) == len(markers) + len(bodies), "a key has two places"
         assert listed == set(self.keys()), "what is listed is not what is held"
         assert (self.marker_count, self.body_count) == (len(markers), len(bodies))
+        assert self.body_count == sum(space.body_count for space in self._spaces.values())
         assert self.marker_bytes == sum(map(cost_of_marker, markers))
         assert self.body_bytes == sum(body.body.charge for body in bodies)
         assert self.body_memory_bytes == sum(map(cost_of_entry, bodies))
@@ -380,8 +388,7 @@ class Index:
         spelled = {key for keys in self._spellings.values() for key in keys}
         assert spelled == {key for key in listed if not is_plain(key.target)}
         assert all(space.entries for space in self._spaces.values()), "an empty namespace is kept"
-        numbers = len(self._spaces) + len(self._free_numbers)
-        assert len(self._numbered) == numbers, "a namespace's number is lost"
+        assert len(self._numbered) == len(self._spaces) + len(self._free_numbers)
 
 
 def _is_same_generation(one: Present, other: Present) -> bool:

@@ -52,6 +52,8 @@ class Adoption:
             edges.discard([Removal("body", "invalidated", found.body)])
             return None
         present = Present(found.stored, found.body, current.token, must_validate=not is_vouched_for)
+        # What a write fell on is in nobody's way.
+        edges.drop_fallen([found.stored.key])
         removals = edges.index.adopt(present)
         if removals is None:
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TypeVar
 
 from chunkside.core.budget import Reason, Removal
@@ -14,6 +15,7 @@ from chunkside.core.index import Index, Lease
 from chunkside.core.key import CacheKey, Object
 from chunkside.gateway.errors import StoreFault
 from chunkside.gateway.ports import BodyStore, Clock, Observer, StampTable, Upstream
+from chunkside.gateway.sweeping import BATCH, Sweeper
 from chunkside.gateway.tasks import Tasks
 
 Stamped = TypeVar("Stamped")
@@ -38,11 +40,17 @@ class Edges:
     uncommitted_bytes: int = 0
     changes: Changes = field(default_factory=Changes)
     is_scanning: bool = True
+    _sweeper: Sweeper = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._sweeper = Sweeper(self.index, self.tasks, self.drop_fallen)
 
     def now(self) -> Now:
         return self.clock.now()
 
     def lease(self, key: CacheKey) -> Lease:
+        # What has fallen goes first: its going would revoke this lease.
+        self.drop_fallen([key])
         return self.index.lease(key, self.stamps.read(key.object), self.now())
 
     def look_up(self, key: CacheKey) -> Entry | None:
@@ -64,6 +72,15 @@ class Edges:
             self.discard(self.index.make_stale(key, "invalidated"))
             return self.index.look_up(key)
         return entry
+
+    def drop_fallen(self, keys: Iterable[CacheKey], reason: Reason = "invalidated") -> None:
+        """Drops what was stored under other stamps than the current ones."""
+        removals = []
+        for key in keys:
+            entry = self.index.look_up(key)
+            if entry is not None and entry.token != self.stamps.read(key.object).token:
+                removals += self.index.drop(key, reason)
+        self.discard(removals)
 
     def note_change(self, key: CacheKey) -> None:
         """A metadata document proved to be another than what is known beneath its directory."""
@@ -121,7 +138,7 @@ class Edges:
         name = self._stamp(
             lambda: self.stamps.close(target, seconds, whole_location=whole_location)
         )
-        self._forget(target, "invalidated", whole_location=whole_location)
+        self._forget(target, whole_location=whole_location)
         return name
 
     def end_write(
@@ -135,12 +152,13 @@ class Edges:
                 else self.stamps.renew(target, whole_location=whole_location, ends=name)
             )
         )
-        self._forget(target, "invalidated", whole_location=whole_location)
+        self._forget(target, whole_location=whole_location)
 
-    def purge(self, target: Object, *, whole_location: bool) -> None:
-        """Forgets as a write does, and closes nothing."""
+    def stamp_anew(self, target: Object, *, whole_location: bool = False) -> None:
+        """Stamps as a write does, and closes nothing. What is held is dead; whoever purges drops
+        it.
+        """
         self._stamp(lambda: self.stamps.renew(target, whole_location=whole_location, ends=None))
-        self._forget(target, "purged", whole_location=whole_location)
 
     def _stamp(self, write: Callable[[], Stamped]) -> Stamped:
         try:
@@ -150,8 +168,17 @@ class Edges:
             self.observer.store_failed(fault.operation, fault.cause)
             return write()
 
-    def _forget(self, target: Object, reason: Reason, *, whole_location: bool) -> None:
+    def _forget(self, target: Object, *, whole_location: bool) -> None:
+        """What is much goes by and by: it is dead, and no write waits for its end."""
+        index = self.index
         if whole_location:
-            self.discard(self.index.drop_location(target.location, reason))
+            is_much = sum(index.held_of(target.location)) > BATCH
         else:
-            self.discard(self.index.drop_object(target, reason))
+            held = (key for key in index.keys_of(target) if index.look_up(key))
+            is_much = len(list(islice(held, BATCH + 1))) > BATCH
+        if is_much:
+            self._sweeper.sweep(target.location)
+        elif whole_location:
+            self.discard(index.drop_location(target.location, "invalidated"))
+        else:
+            self.discard(index.drop_object(target, "invalidated"))

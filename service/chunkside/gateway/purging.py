@@ -4,26 +4,24 @@ doubts is asked for again.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
 
-from chunkside.core.entry import Absent, Present
+from chunkside.core.entry import Absent, Now, Present
 from chunkside.core.key import CacheKey, Object
-from chunkside.core.subtree import is_beneath, walk
+from chunkside.core.subtree import is_beneath
 from chunkside.gateway.edges import Edges
+from chunkside.gateway.ports import Found
+from chunkside.gateway.sweeping import BATCH, batches, in_batches
 
-_BATCH: Final = 256
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Purged:
     """`objects` were stamped; `bodies` and `markers` of them were held here and fell."""
 
-    objects: int
-    bodies: int
-    markers: int
+    objects: int = 0
+    bodies: int = 0
+    markers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,86 +41,112 @@ class Purging:
         self._edges = edges
 
     async def object(self, target: Object) -> Purged:
-        return await self._forget([target])
+        purged = Purged()
+        await self._forget([target], purged)
+        return purged
 
     async def prefix(self, location: str, path: bytes) -> Purged:
-        """All objects at `path` and beneath it: `/a/b` means `/a/b` and `/a/b/…`, not `/a/bc`."""
-        leased = (key.object for key in self._edges.index.leased_keys())
-        found = {target for target in leased if _is_within(target, location, path)}
-        async for keys in self._held(Object(location, path)):
-            found.update(key.object for key in keys)
-        if self._edges.store.is_shared or self._edges.is_scanning:
-            found |= await self._on_disk(location, path)
-        return await self._forget(found)
+        """All objects at `path` and beneath it: `/a/b` means `/a/b` and `/a/b/…`, not `/a/bc`.
+
+        What is asked for from now on is left alone, even if it is stored before all of them have
+        been stamped.
+        """
+        edges, root, began = self._edges, Object(location, path), self._edges.now().boot
+        looks_on_disk = edges.store.is_shared or edges.is_scanning
+        purged = Purged()
+        # First what is under way: it is older than the purge, and may be stored at any moment.
+        leased = {key.object for key in edges.index.leased_keys()}
+        await self._forget((target for target in leased if _is_within(target, root)), purged)
+        async for keys in batches(edges.index, root):
+            await self._forget(self._held_before(keys, began), purged)
+        if looks_on_disk:
+            # Another process's, or not read yet.
+            async for found in edges.store.scan():
+                await self._forget(self._found_before(found, root, began), purged)
+        return purged
 
     async def location(self, location: str) -> Purged:
         """Everything of one origin, and whatever any process holds of it."""
-        edges = self._edges
-        held = (edges.index.body_count, edges.index.marker_count)
-        edges.purge(Object(location, b"/"), whole_location=True)
-        fell = (held[0] - edges.index.body_count, held[1] - edges.index.marker_count)
-        return Purged(sum(fell), *fell)
+        edges, root = self._edges, Object(location, b"/")
+        bodies, markers = edges.index.held_of(location)
+        edges.stamp_anew(root, whole_location=True)
+        async for keys in batches(edges.index, root):
+            edges.drop_fallen(keys, "purged")
+        return Purged(bodies + markers, bodies, markers)
 
-    def soften_object(self, target: Object) -> Softened:
+    async def soften_object(self, target: Object) -> Softened:
         """Bodies of `target` are validated before their next use; markers fall."""
         edges = self._edges
         edges.changes.doubt(target, edges.now().boot, with_beneath=False)
-        return self._soften(edges.index.keys_of(target))
+        return await self._soften(in_batches(edges.index.keys_of(target)))
 
     async def soften_prefix(self, location: str, path: bytes) -> Softened:
         """The same for all objects at `path` and beneath it."""
         edges, root = self._edges, Object(location, path)
         edges.changes.doubt(root, edges.now().boot, with_beneath=True)
-        bodies = markers = 0
-        async for keys in self._held(root):
-            softened = self._soften(keys)
-            bodies += softened.bodies
-            markers += softened.markers
-        return Softened(bodies, markers)
+        return await self._soften(batches(edges.index, root))
 
-    async def _held(self, root: Object) -> AsyncIterator[list[CacheKey]]:
-        """Keys of all that is held now at and beneath `root`, in batches between which others have
-        their turn. What they store meanwhile may be missed.
-        """
-        index = self._edges.index
-        for first in range(0, index.place_count, _BATCH):
-            yield [key for _, key in walk(index, root, range(first, first + _BATCH))]
-            await asyncio.sleep(0)
-
-    async def _on_disk(self, location: str, path: bytes) -> set[Object]:
-        """Objects whose files the index doesn't know: another process's, or not read yet."""
-        found = set()
-        async for batch in self._edges.store.scan():
-            for body in batch:
-                target = body.stored.key.object
-                if _is_within(target, location, path):
-                    found.add(target)
-        return found
-
-    async def _forget(self, targets: Iterable[Object]) -> Purged:
-        """In batches, so that a large purge never holds the loop."""
-        index = self._edges.index
-        objects = bodies = markers = 0
-        for number, target in enumerate(targets, start=1):
-            held = index.body_count, index.marker_count
-            self._edges.purge(target, whole_location=False)
-            bodies += held[0] - index.body_count
-            markers += held[1] - index.marker_count
-            objects = number
-            if number % _BATCH == 0:
-                await asyncio.sleep(0)
-        return Purged(objects, bodies, markers)
-
-    def _soften(self, keys: Iterable[CacheKey]) -> Softened:
-        index = self._edges.index
-        bodies = markers = 0
+    def _held_before(self, keys: Iterable[CacheKey], began: float) -> Iterator[Object]:
         for key in keys:
-            entry = index.look_up(key)
-            bodies += isinstance(entry, Present)
-            markers += isinstance(entry, Absent)
-            self._edges.discard(index.make_stale(key, "purged"))
+            entry = self._edges.index.look_up(key)
+            if entry is None:
+                continue
+            asked_at = (entry.stored if isinstance(entry, Present) else entry).requested_at
+            if not self._is_since(began, asked_at):
+                yield key.object
+
+    def _found_before(self, batch: list[Found], root: Object, began: float) -> Iterator[Object]:
+        stamps = self._edges.stamps
+        for found in batch:
+            target = found.stored.key.object
+            is_dead = found.table_id == stamps.id and found.stamps != stamps.read(target)
+            if is_dead or self._is_since(began, found.stored.requested_at):
+                continue
+            if _is_within(target, root):
+                yield target
+
+    def _is_since(self, began: float, asked_at: Now) -> bool:
+        # What a file says may lie ahead: the clock was set back since it was written.
+        return began < asked_at.boot <= self._edges.now().boot
+
+    async def _forget(self, targets: Iterable[Object], purged: Purged) -> None:
+        """Stamps and drops `targets`, and adds to `purged`. Between batches others have their
+        turns: `targets` is read no further than to the next batch's end.
+        """
+        objects: set[Object] = set()
+        keys: set[CacheKey] = set()
+        for target in targets:
+            self._edges.stamp_anew(target)
+            objects.add(target)
+            keys |= self._edges.index.keys_of(target)
+            if max(len(objects), len(keys)) >= BATCH:
+                await self._drop(keys, purged)
+                purged.objects += len(objects)
+                objects, keys = set(), set()
+        await self._drop(keys, purged)
+        purged.objects += len(objects)
+
+    async def _drop(self, keys: Iterable[CacheKey], purged: Purged) -> None:
+        index = self._edges.index
+        async for batch in in_batches(keys):
+            held = index.body_count, index.marker_count
+            self._edges.drop_fallen(batch, "purged")
+            purged.bodies += held[0] - index.body_count
+            purged.markers += held[1] - index.marker_count
+
+    async def _soften(self, batches_of_keys: AsyncIterator[list[CacheKey]]) -> Softened:
+        edges, index = self._edges, self._edges.index
+        bodies = markers = 0
+        async for keys in batches_of_keys:
+            # What a write fell on is not there to be doubted.
+            edges.drop_fallen(keys)
+            for key in keys:
+                entry = index.look_up(key)
+                bodies += isinstance(entry, Present)
+                markers += isinstance(entry, Absent)
+                edges.discard(index.make_stale(key, "purged"))
         return Softened(bodies, markers)
 
 
-def _is_within(target: Object, location: str, path: bytes) -> bool:
-    return target.location == location and is_beneath(target.path, path)
+def _is_within(target: Object, root: Object) -> bool:
+    return target.location == root.location and is_beneath(target.path, root.path)
