@@ -234,6 +234,24 @@ async def test_what_is_asked_for_since_a_purge_began_stays(house):
         assert (await house.get(target)).result == "negative_hit"
 
 
+async def test_but_falls_where_another_process_may_know_something_older(tmp_path):
+    one, its_disk = await disk_house(tmp_path)
+    other, other_disk = await disk_house(tmp_path, clock=one.now)
+    one.now.advance(-300)
+    one.remember(absent(MANY))
+    one.now.advance(200)
+    await other.get(b"/a/999")
+    one.now.advance(100)
+    purge = asyncio.get_running_loop().create_task(one.purging.prefix(LOCATION, b"/a"))
+    await turns()
+    one.now.advance(0.001)
+    assert (await one.get(b"/a/999")).result == "miss"
+    assert (await purge).objects == MANY
+    assert (await other.get(b"/a/999")).result == "miss"
+    await close(one, its_disk)
+    await close(other, other_disk)
+
+
 async def test_what_is_under_way_when_a_purge_begins_is_never_stored(house):
     house.remember(absent(MANY))
     gate = house.origin.hold(b"/a/late")

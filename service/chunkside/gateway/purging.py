@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 
-from chunkside.core.entry import Absent, Now, Present
+from chunkside.core.entry import Absent, Present
 from chunkside.core.key import CacheKey, Object
 from chunkside.core.subtree import is_beneath
 from chunkside.gateway.edges import Edges
@@ -22,6 +22,17 @@ class Purged:
     objects: int = 0
     bodies: int = 0
     markers: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Boot-clock seconds; `after` is not in it."""
+
+    after: float
+    until: float
+
+    def __contains__(self, boot: float) -> bool:
+        return self.after < boot <= self.until
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +59,8 @@ class Purging:
     async def prefix(self, location: str, path: bytes) -> Purged:
         """All objects at `path` and beneath it: `/a/b` means `/a/b` and `/a/b/…`, not `/a/bc`.
 
-        What is asked for from now on is left alone, even if it is stored before all of them have
-        been stamped.
+        What is asked for from now on is left alone where it can be, even if it is stored before all
+        of them have been stamped.
         """
         edges, root, began = self._edges, Object(location, path), self._edges.now().boot
         looks_on_disk = edges.store.is_shared or edges.is_scanning
@@ -87,27 +98,31 @@ class Purging:
         return await self._soften(batches(edges.index, root))
 
     def _held_before(self, keys: Iterable[CacheKey], began: float) -> Iterator[Object]:
+        spared = self._spared(began)
         for key in keys:
             entry = self._edges.index.look_up(key)
             if entry is None:
                 continue
             asked_at = (entry.stored if isinstance(entry, Present) else entry).requested_at
-            if not self._is_since(began, asked_at):
+            if asked_at.boot not in spared:
                 yield key.object
 
     def _found_before(self, batch: list[Found], root: Object, began: float) -> Iterator[Object]:
-        stamps = self._edges.stamps
+        stamps, spared = self._edges.stamps, self._spared(began)
         for found in batch:
             target = found.stored.key.object
             is_dead = found.table_id == stamps.id and found.stamps != stamps.read(target)
-            if is_dead or self._is_since(began, found.stored.requested_at):
+            if is_dead or found.stored.requested_at.boot in spared:
                 continue
             if _is_within(target, root):
                 yield target
 
-    def _is_since(self, began: float, asked_at: Now) -> bool:
-        # What a file says may lie ahead: the clock was set back since it was written.
-        return began < asked_at.boot <= self._edges.now().boot
+    def _spared(self, began: float) -> _Span:
+        """When what is left alone was asked for. What seems to come from the future does not: the
+        clock was set back since its file was written. Nor does anything where another process may
+        hold something older of the same object.
+        """
+        return _Span(began, began if self._edges.store.is_shared else self._edges.now().boot)
 
     async def _forget(self, targets: Iterable[Object], purged: Purged) -> None:
         """Stamps and drops `targets`, and adds to `purged`. Between batches others have their
