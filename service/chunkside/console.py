@@ -225,7 +225,7 @@ class SidecarConsole:
         purging, location = Purging(self._edges(scope.route)), scope.route.location
         match scope:
             case _One(_, target):
-                return purging.soften_object(target)
+                return await purging.soften_object(target)
             case Branch(_, path):
                 return await purging.soften_prefix(location, path)
             case _Location():

@@ -281,7 +281,10 @@ def test_a_location_falls_whole_and_alone():
     mark(index, b"/b?c", MINE)
     mark(index, b"/a", Namespace("http://other:80"))
     lease = index.lease(key(b"/not-held"), STAMPS, NOW)
+    assert index.counts_of(HERE) == {"body": 1, "range": 0, "marker": 1}
     removed = index.drop_location(HERE, "purged")
+    assert sum(index.counts_of(HERE).values()) == 0
+    assert sum(index.counts_of("http://nowhere:80").values()) == 0
     assert set(removed) == {Removal("body", "purged", a.body), Removal("marker", "purged")}
     assert list(index.keys()) == [key(b"/a", Namespace("http://other:80"))]
     assert not lease.allows(STAMPS, NOW)

@@ -1,7 +1,4 @@
-"""Purges in batches, and soft ones: what is doubted is asked for again, and nothing is stamped."""
-
-import asyncio
-from itertools import pairwise
+"""Soft purges: what is doubted is asked for again, and nothing is stamped."""
 
 import pytest
 
@@ -10,8 +7,7 @@ from chunkside.core.key import Object
 from chunkside.gateway.purging import Softened
 from tests.gateway.conftest import close, disk_house
 from tests.support.fake_upstream import Answer
-from tests.support.house import LOCATION, House
-from tests.support.turns import turns
+from tests.support.house import LOCATION
 
 KEY, HOLE, BESIDE = b"/a/c/0", b"/a/c/1", b"/ab/c/0"
 ALICE = (b"Authorization", b"Bearer alice")
@@ -30,7 +26,7 @@ async def held(house):
 
 async def soften(house, what):
     if what == "object":
-        return house.purging.soften_object(Object(LOCATION, KEY))
+        return await house.purging.soften_object(Object(LOCATION, KEY))
     return await house.purging.soften_prefix(LOCATION, b"/" if what == "all" else what)
 
 
@@ -138,25 +134,3 @@ async def test_what_was_asked_since_a_soft_purge_is_used_as_ever(held):
     await held.settled()
     assert (await held.get(KEY)).result == "hit"
     assert (await held.get(HOLE)).result == "negative_hit"
-
-
-# Batches.
-
-
-@pytest.mark.parametrize("is_soft", [False, True])
-async def test_a_large_purge_gives_others_their_turns(is_soft):
-    house = House()
-    house.remember([b"/a/%d" % number for number in range(2000)])
-    index, steps = house.edges.index, []
-
-    async def watch():
-        while index.markers.count:
-            steps.append(index.markers.count)
-            await turns()
-
-    watching = asyncio.get_running_loop().create_task(watch())
-    await turns()
-    purge = house.purging.soften_prefix if is_soft else house.purging.prefix
-    assert (await purge(LOCATION, b"/a")).markers == 2000
-    await watching
-    assert max(before - after for before, after in pairwise(steps)) <= 256

@@ -6,6 +6,8 @@ under their key's. Nothing here knows a limit or a lease.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+
 from chunkside.core.budget import (
     RANGE_FIXED_BYTES,
     Kind,
@@ -28,6 +30,8 @@ class Holdings:
         self.bodies = Tally()
         self.ranges = Tally()
         self.places = Places()
+        # How many of each kind are of one origin.
+        self._by_location: defaultdict[str, Counter[Kind]] = defaultdict(Counter)
         self._slots = Slots()
         self._range_slots: dict[tuple[int, int], int] = {}
 
@@ -89,6 +93,11 @@ class Holdings:
     def key_count(self) -> int:
         return self.bodies.count + self._slots.count(PARTIALS) + self.markers.count
 
+    def counts_of(self, location: str) -> dict[Kind, int]:
+        """How many bodies, ranges and markers of one origin are held."""
+        counts = self._by_location.get(location, Counter[Kind]())
+        return {kind: counts[kind] for kind in self.tallies}
+
     @property
     def file_bytes(self) -> int:
         return self.bodies.charge + self.ranges.charge
@@ -106,6 +115,7 @@ class Holdings:
         self.places.put(key, slot)
         if isinstance(held, Present):
             self.bodies.add(held.body.charge, cost_of_entry(held))
+            self._count("body", key, 1)
         else:
             self.ranges.add(0, cost_of_entry(held), count=0)
             self._put_range(only_body(held), slot)
@@ -116,6 +126,7 @@ class Holdings:
         self._slots.pack(slot, absent)
         cost = cost_of_marker(key)
         self.markers.add(cost, cost)
+        self._count("marker", key, 1)
 
     def replace(self, held: Held) -> None:
         """Puts another entry of the same kind in its key's place, which is used as it was."""
@@ -146,12 +157,14 @@ class Holdings:
         self._slots.free(slot)
         if isinstance(what, Present):
             self.bodies.add(-what.body.charge, -cost_of_entry(what), count=-1)
+            self._count("body", key, -1)
             return [removal_of(what.body, reason)]
         if isinstance(what, Partial):
             self.ranges.add(0, -cost_of_entry(what), count=0)
             return [self._take_range(body, reason) for body in what.bodies]
         cost = cost_of_marker(key)
         self.markers.add(-cost, -cost, count=-1)
+        self._count("marker", key, -1)
         return [Removal("marker", reason)]
 
     def take_range(self, body: BodyRef, reason: Reason) -> list[Removal]:
@@ -173,11 +186,16 @@ class Holdings:
     def _put_range(self, body: BodyRef, beside: int) -> None:
         self._range_slots[body.name] = self._slots.add(body, self._slots.space(beside))
         self.ranges.add(body.charge, RANGE_FIXED_BYTES)
+        self._count("range", body.key, 1)
 
     def _take_range(self, body: BodyRef, reason: Reason) -> Removal:
         self._slots.free(self._range_slots.pop(body.name))
         self.ranges.add(-body.charge, -RANGE_FIXED_BYTES, count=-1)
+        self._count("range", body.key, -1)
         return removal_of(body, reason)
+
+    def _count(self, kind: Kind, key: CacheKey, step: int) -> None:
+        self._by_location[key.namespace.location][kind] += step
 
     # Invariants.
 
@@ -203,6 +221,8 @@ class Holdings:
         assert len(hanging) == len(ranges) == len(self._range_slots)
         for partial in partials:
             _check_order(partial)
+        for kind, tally in self.tallies.items():
+            assert tally.count == sum(counts[kind] for counts in self._by_location.values())
         costs = sum(map(cost_of_marker, markers))
         assert self.markers == Tally(len(markers), costs, costs)
         memory, charge = sum(map(cost_of_entry, bodies)), sum(held.body.charge for held in bodies)

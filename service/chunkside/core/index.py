@@ -69,6 +69,10 @@ class Index:
         """Every key, held or not, under which a look-up may find something of an object."""
         return self._held.places.keys_of(target)
 
+    def counts_of(self, location: str) -> dict[Kind, int]:
+        """How many bodies, ranges and markers of one origin are held."""
+        return self._held.counts_of(location)
+
     @property
     def place_count(self) -> int:
         """Entries lie at places of smaller numbers, and stay there while they live."""

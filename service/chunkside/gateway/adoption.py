@@ -59,6 +59,8 @@ class Adoption:
             return
         stored = found.stored if is_vouched_for else self._by_this_boot(found.stored)
         held = as_held(stored, found.body, current.token, must_validate=not is_vouched_for)
+        # What a write fell on is in nobody's way.
+        edges.drop_fallen([found.stored.key])
         edges.discard(edges.index.adopt(held) or [])
 
     def _by_this_boot(self, stored: Stored) -> Stored:

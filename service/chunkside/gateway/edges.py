@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TypeVar
 
 from chunkside.core.budget import Reason, Removal, removal_of
@@ -18,6 +19,7 @@ from chunkside.gateway.doubts import Doubts
 from chunkside.gateway.errors import StoreFault
 from chunkside.gateway.health import Health
 from chunkside.gateway.ports import BodyStore, Clock, Observer, StampTable, Upstream, as_held
+from chunkside.gateway.reclaiming import BATCH, Reclaimer
 from chunkside.gateway.tasks import Tasks
 
 Stamped = TypeVar("Stamped")
@@ -57,9 +59,11 @@ class Edges:
     write_seconds: float = 300.0
     shared: Shared = field(default_factory=Shared)
     doubts: Doubts = field(init=False)
+    _reclaimer: Reclaimer = field(init=False)
 
     def __post_init__(self) -> None:
         self.doubts = Doubts(self.stamps)
+        self._reclaimer = Reclaimer(self.index, self.tasks, self.drop_fallen)
 
     @property
     def tasks(self) -> Tasks:
@@ -85,6 +89,8 @@ class Edges:
         return self.clock.now()
 
     def lease(self, key: CacheKey) -> Lease:
+        # What has fallen goes first: its going would revoke this lease.
+        self.drop_fallen([key])
         return self.index.lease(key, self.stamps.read(key.object), self.now())
 
     def look_up(self, key: CacheKey) -> Entry | None:
@@ -106,6 +112,15 @@ class Edges:
             self.discard(self.index.make_stale(key, "invalidated"))
             return self.index.look_up(key)
         return entry
+
+    def drop_fallen(self, keys: Iterable[CacheKey], reason: Reason = "invalidated") -> None:
+        """Drops what was stored under other stamps than the current ones."""
+        removals = []
+        for key in keys:
+            entry = self.index.look_up(key)
+            if entry is not None and entry.token != self.stamps.read(key.object).token:
+                removals += self.index.drop(key, reason)
+        self.discard(removals)
 
     def note_change(self, key: CacheKey) -> None:
         """A metadata document proved to be another than what is known beneath its directory."""
@@ -221,7 +236,7 @@ class Edges:
         name = self._stamp(
             lambda: self.stamps.close(target, seconds, whole_location=whole_location)
         )
-        self._forget(target, "invalidated", whole_location=whole_location)
+        self._forget(target, whole_location=whole_location)
         return name
 
     def end_write(
@@ -235,12 +250,13 @@ class Edges:
                 else self.stamps.renew(target, whole_location=whole_location, ends=name)
             )
         )
-        self._forget(target, "invalidated", whole_location=whole_location)
+        self._forget(target, whole_location=whole_location)
 
-    def purge(self, target: Object, *, whole_location: bool) -> None:
-        """Forgets as a write does, and closes nothing."""
+    def stamp_anew(self, target: Object, *, whole_location: bool = False) -> None:
+        """Stamps as a write does, and closes nothing. What is held is dead; whoever purges drops
+        it.
+        """
         self._stamp(lambda: self.stamps.renew(target, whole_location=whole_location, ends=None))
-        self._forget(target, "purged", whole_location=whole_location)
 
     def _stamp(self, write: Callable[[], Stamped]) -> Stamped:
         try:
@@ -250,8 +266,17 @@ class Edges:
             self.observer.store_failed(fault.operation, fault.cause)
             return write()
 
-    def _forget(self, target: Object, reason: Reason, *, whole_location: bool) -> None:
+    def _forget(self, target: Object, *, whole_location: bool) -> None:
+        """What is much goes by and by: it is dead, and no write waits for its end."""
+        index = self.index
         if whole_location:
-            self.discard(self.index.drop_location(target.location, reason))
+            is_much = sum(index.counts_of(target.location).values()) > BATCH
         else:
-            self.discard(self.index.drop_object(target, reason))
+            held = (key for key in index.keys_of(target) if index.look_up(key))
+            is_much = len(list(islice(held, BATCH + 1))) > BATCH
+        if is_much:
+            self._reclaimer.reclaim(target.location)
+        elif whole_location:
+            self.discard(index.drop_location(target.location, "invalidated"))
+        else:
+            self.discard(index.drop_object(target, "invalidated"))

@@ -4,28 +4,36 @@ doubts is asked for again.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
 
 from chunkside.core.entry import Absent, Partial, Present
-from chunkside.core.index import Index
 from chunkside.core.key import CacheKey, Object
-from chunkside.core.subtree import is_beneath, walk
+from chunkside.core.subtree import is_beneath
 from chunkside.gateway.edges import Edges
+from chunkside.gateway.ports import Found
+from chunkside.gateway.reclaiming import BATCH, batches, in_batches
 
-_BATCH: Final = 256
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Purged:
     """`objects` were stamped; `bodies`, `ranges` and `markers` of them were held here and fell."""
 
-    objects: int
-    bodies: int
-    ranges: int
-    markers: int
+    objects: int = 0
+    bodies: int = 0
+    ranges: int = 0
+    markers: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Boot-clock seconds; `after` is not in it."""
+
+    after: float
+    until: float
+
+    def __contains__(self, boot: float) -> bool:
+        return self.after < boot <= self.until
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,101 +52,124 @@ class Purging:
         self._edges = edges
 
     async def object(self, target: Object) -> Purged:
-        return await self._forget([target])
+        purged = Purged()
+        await self._forget([target], purged)
+        return purged
 
     async def prefix(self, location: str, path: bytes) -> Purged:
         """All objects at `path` and beneath it: `/a/b` means `/a/b` and `/a/b/…`, not `/a/bc`.
 
-        What is found is stamped. What only another process knows, such as its markers, is doubted.
+        What is asked for from now on is left alone where it can be, even if it is stored before all
+        of them have been stamped. What only another process knows, such as its markers, is doubted.
         """
-        self._edges.doubt(Object(location, path), with_beneath=True)
-        leased = (key.object for key in self._edges.index.leased_keys())
-        found = {target for target in leased if _is_within(target, location, path)}
-        async for keys in self._held(Object(location, path)):
-            found.update(key.object for key in keys)
-        if self._edges.store.is_shared or self._edges.is_scanning:
-            found |= await self._on_disk(location, path)
-        return await self._forget(found)
+        edges, root, began = self._edges, Object(location, path), self._edges.now().boot
+        edges.doubt(root, with_beneath=True)
+        looks_on_disk = edges.store.is_shared or edges.is_scanning
+        purged = Purged()
+        # First what is under way: it is older than the purge, and may be stored at any moment.
+        leased = {key.object for key in edges.index.leased_keys()}
+        await self._forget((target for target in leased if _is_within(target, root)), purged)
+        async for keys in batches(edges.index, root):
+            await self._forget(self._held_before(keys, began), purged)
+        if looks_on_disk:
+            # Another process's, or not read yet.
+            async for found in edges.store.scan():
+                await self._forget(self._found_before(found, root, began), purged)
+        return purged
 
     async def location(self, location: str) -> Purged:
         """Everything of one origin, and whatever any process holds of it."""
-        edges = self._edges
-        held = _counts(edges.index)
-        edges.purge(Object(location, b"/"), whole_location=True)
-        fell = _since(held, edges.index)
+        edges, root = self._edges, Object(location, b"/")
+        counts = edges.index.counts_of(location)
+        edges.stamp_anew(root, whole_location=True)
+        async for keys in batches(edges.index, root):
+            edges.drop_fallen(keys, "purged")
+        fell = counts["body"], counts["range"], counts["marker"]
         return Purged(sum(fell), *fell)
 
-    def soften_object(self, target: Object) -> Softened:
+    async def soften_object(self, target: Object) -> Softened:
         """Bodies of `target` are validated before their next use; markers fall."""
         edges = self._edges
         edges.doubt(target, with_beneath=False)
-        return self._soften(edges.index.keys_of(target))
+        return await self._soften(in_batches(edges.index.keys_of(target)))
 
     async def soften_prefix(self, location: str, path: bytes) -> Softened:
         """The same for all objects at `path` and beneath it."""
         edges, root = self._edges, Object(location, path)
         edges.doubt(root, with_beneath=True)
-        bodies = ranges = markers = 0
-        async for keys in self._held(root):
-            softened = self._soften(keys)
-            bodies += softened.bodies
-            ranges += softened.ranges
-            markers += softened.markers
-        return Softened(bodies, ranges, markers)
+        return await self._soften(batches(edges.index, root))
 
-    async def _held(self, root: Object) -> AsyncIterator[list[CacheKey]]:
-        """Keys of all that is held now at and beneath `root`, in batches between which others have
-        their turn. What they store meanwhile may be missed.
-        """
-        index = self._edges.index
-        for first in range(0, index.place_count, _BATCH):
-            yield [key for _, key in walk(index, root, range(first, first + _BATCH))]
-            await asyncio.sleep(0)
-
-    async def _on_disk(self, location: str, path: bytes) -> set[Object]:
-        """Objects whose files the index doesn't know: another process's, or not read yet."""
-        found = set()
-        async for batch in self._edges.store.scan():
-            for body in batch:
-                target = body.stored.key.object
-                if _is_within(target, location, path):
-                    found.add(target)
-        return found
-
-    async def _forget(self, targets: Iterable[Object]) -> Purged:
-        """In batches, so that a large purge never holds the loop."""
-        index = self._edges.index
-        objects = bodies = ranges = markers = 0
-        for number, target in enumerate(targets, start=1):
-            held = _counts(index)
-            self._edges.purge(target, whole_location=False)
-            fell = _since(held, index)
-            bodies, ranges, markers = bodies + fell[0], ranges + fell[1], markers + fell[2]
-            objects = number
-            if number % _BATCH == 0:
-                await asyncio.sleep(0)
-        return Purged(objects, bodies, ranges, markers)
-
-    def _soften(self, keys: Iterable[CacheKey]) -> Softened:
-        index = self._edges.index
-        bodies = ranges = markers = 0
+    def _held_before(self, keys: Iterable[CacheKey], began: float) -> Iterator[Object]:
+        spared = self._spared(began)
         for key in keys:
-            entry = index.look_up(key)
-            bodies += isinstance(entry, Present)
-            ranges += len(entry.bodies) if isinstance(entry, Partial) else 0
-            markers += isinstance(entry, Absent)
-            self._edges.discard(index.make_stale(key, "purged"))
+            entry = self._edges.index.look_up(key)
+            if entry is None:
+                continue
+            asked_at = (entry if isinstance(entry, Absent) else entry.stored).requested_at
+            if asked_at.boot not in spared:
+                yield key.object
+
+    def _found_before(self, batch: list[Found], root: Object, began: float) -> Iterator[Object]:
+        stamps, spared = self._edges.stamps, self._spared(began)
+        for found in batch:
+            target = found.stored.key.object
+            is_dead = found.table_id == stamps.id and found.stamps != stamps.read(target)
+            if is_dead or found.stored.requested_at.boot in spared:
+                continue
+            if _is_within(target, root):
+                yield target
+
+    def _spared(self, began: float) -> _Span:
+        """When what is left alone was asked for. What seems to come from the future does not: the
+        clock was set back since its file was written. Nor does anything where another process may
+        hold something older of the same object.
+        """
+        return _Span(began, began if self._edges.store.is_shared else self._edges.now().boot)
+
+    async def _forget(self, targets: Iterable[Object], purged: Purged) -> None:
+        """Stamps and drops `targets`, and adds to `purged`. Between batches others have their
+        turns: `targets` is read no further than to the next batch's end.
+        """
+        objects: set[Object] = set()
+        keys: set[CacheKey] = set()
+        for target in targets:
+            self._edges.stamp_anew(target)
+            objects.add(target)
+            keys |= self._edges.index.keys_of(target)
+            if max(len(objects), len(keys)) >= BATCH:
+                await self._drop(keys, purged)
+                purged.objects += len(objects)
+                objects, keys = set(), set()
+        await self._drop(keys, purged)
+        purged.objects += len(objects)
+
+    async def _drop(self, keys: Iterable[CacheKey], purged: Purged) -> None:
+        async for batch in in_batches(keys):
+            self._drop_batch(batch, purged)
+
+    def _drop_batch(self, keys: Iterable[CacheKey], purged: Purged) -> None:
+        tallies = self._edges.index.tallies
+        held = {kind: tally.count for kind, tally in tallies.items()}
+        self._edges.drop_fallen(keys, "purged")
+        fell = {kind: held[kind] - tally.count for kind, tally in tallies.items()}
+        purged.bodies += fell["body"]
+        purged.ranges += fell["range"]
+        purged.markers += fell["marker"]
+
+    async def _soften(self, batches_of_keys: AsyncIterator[list[CacheKey]]) -> Softened:
+        edges, index = self._edges, self._edges.index
+        bodies = ranges = markers = 0
+        async for keys in batches_of_keys:
+            # What a write fell on is not there to be doubted.
+            edges.drop_fallen(keys)
+            for key in keys:
+                entry = index.look_up(key)
+                bodies += isinstance(entry, Present)
+                ranges += len(entry.bodies) if isinstance(entry, Partial) else 0
+                markers += isinstance(entry, Absent)
+                edges.discard(index.make_stale(key, "purged"))
         return Softened(bodies, ranges, markers)
 
 
-def _counts(index: Index) -> tuple[int, int, int]:
-    return index.bodies.count, index.ranges.count, index.markers.count
-
-
-def _since(before: tuple[int, int, int], index: Index) -> tuple[int, int, int]:
-    now = _counts(index)
-    return before[0] - now[0], before[1] - now[1], before[2] - now[2]
-
-
-def _is_within(target: Object, location: str, path: bytes) -> bool:
-    return target.location == location and is_beneath(target.path, path)
+def _is_within(target: Object, root: Object) -> bool:
+    return target.location == root.location and is_beneath(target.path, root.path)

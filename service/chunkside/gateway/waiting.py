@@ -90,7 +90,7 @@ class Waiting:
         return await delivery.reply(request, "collapsed", status)
 
     async def _alone(self, request: Request, decision: Fill) -> Reply:
-        held = self.edges.index.look_up(request.key)
+        held = self.edges.look_up(request.key)
         return await self.passing.relay(request, None, decision.forward, held)
 
     async def _answered(
