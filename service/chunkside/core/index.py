@@ -114,7 +114,6 @@ class Index:
 
     @property
     def memory_in_use(self) -> int:
-        """Resident bytes of all entries, as charged."""
         return self.markers.memory + self._held.file_memory
 
     # Leases.
