@@ -31,12 +31,14 @@ class Shared:
 
     `uncommitted_bytes`: of small bodies that were answered and wait for their commit.
     `is_scanning`: the directory has not been read whole yet, so that the index may lack what lies
-    on disk. `is_pressed` is set where a body was not stored for want of room on the volume.
+    on disk. `is_pressed` is set where a body was not stored for want of room on the volume;
+    `wanted_bytes`: the most that one of those would have taken.
     """
 
     tasks: Tasks = field(default_factory=Tasks)
     health: Health = field(default_factory=Health)
     is_pressed: asyncio.Event = field(default_factory=asyncio.Event)
+    wanted_bytes: int = 0
     uncommitted_bytes: int = 0
     is_scanning: bool = True
 
@@ -204,6 +206,7 @@ class Edges:
             return False
         if not self.store.has_room(size):
             self.shared.is_pressed.set()
+            self.shared.wanted_bytes = max(self.shared.wanted_bytes, size)
             return False
         removals = self.index.reserve(size)
         if removals is None:

@@ -152,9 +152,8 @@ class SweepableStore(Protocol):
     @property
     def is_shared(self) -> bool: ...
 
-    @property
-    def missing_bytes(self) -> int:
-        """By how much less is free on the volume than should be, when it was measured last."""
+    def missing_bytes(self, size: int) -> int:
+        """How much must go for `size` bytes to have room on the volume, by the last measure."""
         ...
 
     @property

@@ -104,8 +104,10 @@ class Sweeper:
             for file in files:
                 ages.add(file.used_at, file.charge)
         over_budget = ages.total_bytes - self._target_bytes()
-        short = store.missing_bytes - store.lingering_bytes
-        if store.lacks_inodes:
+        wanted, edges.shared.wanted_bytes = edges.shared.wanted_bytes, 0
+        short = store.missing_bytes(wanted) - store.lingering_bytes
+        if short > 0 or store.lacks_inodes:
+            # Some more, so that the next body doesn't need a sweep of its own.
             short = max(short, ages.total_bytes // 16)
         plan = ages.plan(self._retention_seconds, max(over_budget, short))
         reason: Reason = "budget" if over_budget >= short else "free_space"

@@ -176,9 +176,8 @@ class DiskBodyStore:
 
     # Sweeping.
 
-    @property
-    def missing_bytes(self) -> int:
-        return self._directory.floor.missing_bytes
+    def missing_bytes(self, size: int) -> int:
+        return self._directory.floor.missing_bytes(size)
 
     @property
     def lacks_inodes(self) -> bool:

@@ -72,8 +72,8 @@ class BodyDirectory:
             return create_ours(path)
         except FileNotFoundError:
             shard = os.path.dirname(path)
-            _make_directory(os.path.dirname(shard))
-            _make_directory(shard)
+            for directory in (self.bodies, os.path.dirname(shard), shard):
+                _make_directory(directory)
             return create_ours(path)
 
 

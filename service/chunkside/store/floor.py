@@ -24,10 +24,11 @@ class Floor:
         """Whether the floor holds with `size` bytes more."""
         return self._min_free_bytes == 0 or (self._has_inodes and size <= self._spare_bytes)
 
-    @property
-    def missing_bytes(self) -> int:
-        """By how much less is free than should be."""
-        return 0 if self._min_free_bytes == 0 else max(0, math.ceil(-self._spare_bytes))
+    def missing_bytes(self, size: int) -> int:
+        """How much must go for `size` bytes to have room."""
+        if self._min_free_bytes == 0 or self._spare_bytes == math.inf:
+            return 0
+        return max(0, size - math.floor(self._spare_bytes))
 
     @property
     def lacks_inodes(self) -> bool:

@@ -31,6 +31,7 @@ from chunkside.core.key import Object
 from chunkside.gateway.errors import StoreFault
 from chunkside.store.arrow_file import CorruptError
 from chunkside.store.directory import OpenFile, create_ours, open_ours
+from chunkside.store.filesystem import UnfitCacheDirectoryError, prepare_cache_directory
 from chunkside.store.mapping import allocate, populated_words
 
 _HEADER_BYTES: Final = 4096
@@ -208,9 +209,12 @@ class FileStampTable(MemoryStampTable):
         that can't be yet.
 
         A process that comes back makes a table of its own: what was stored under the one before was
-        not stamped meanwhile, and is validated by whoever finds it.
+        not stamped meanwhile, and is validated by whoever finds it. A directory that is gone is
+        made again.
         """
         try:
+            if not os.path.lexists(self._directory):
+                prepare_cache_directory(Path(self._directory), uid=os.geteuid())
             with _exclusively(self._directory):
                 there = None if self.left_directory else _open(self._path, self._boot_id)
                 self._enter(*(there or _make(self._path, self._boot_id)))
@@ -218,7 +222,7 @@ class FileStampTable(MemoryStampTable):
             for slot, writes in self._writes.items():
                 if writes.last is not None:
                     self._put(slot, writes.last)
-        except (OSError, StoreFault):
+        except (OSError, StoreFault, UnfitCacheDirectoryError):
             return False
         return True
 
