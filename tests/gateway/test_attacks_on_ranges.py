@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from chunkside.core.entry import Partial
+from chunkside.store.body_store import DiskBodyStore
 from tests.support.fake_upstream import Answer
 
 KEY = b"/a.zarr/c/0"
@@ -153,3 +154,33 @@ async def test_what_is_stale_does_not_stand_in_for_newer_bytes_that_broke_off(fi
     await filled.settled()
     filled.origin.script(KEY, "refused")
     assert (await filled.get(KEY)).status == 503
+
+
+# Files.
+
+
+@pytest.mark.parametrize(
+    ("spelt", "origins"),
+    [
+        (b"bytes=-100", (b"http://a", b"http://a")),
+        (b"bytes=3145628-", (b"http://a", b"http://a")),
+        (b"bytes=3145628-3145727", (b"http://a", b"http://b")),
+    ],
+)
+async def test_one_range_that_is_brought_twice_at_once_has_a_file(filled, spelt, origins):
+    asked = (b"bytes=3145628-3145727", spelt)
+    gate = filled.origin.hold(KEY, times=2)
+    both = [
+        filled.start("GET", KEY, (b"Range", value), (b"Origin", origin))
+        for value, origin in zip(asked, origins, strict=True)
+    ]
+    await filled.until_waiting(2)
+    gate.open()
+    for each in both:
+        assert (await each).body == BODY[-100:]
+    await filled.settled()
+    filled.edges.index.check_invariants()
+    if isinstance(filled.store, DiskBodyStore):
+        filled.store._readers.clear()
+    [body] = filled.entry(KEY).bodies
+    assert (await filled.store.open(body)).length == 100

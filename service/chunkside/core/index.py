@@ -158,8 +158,8 @@ class Index:
         if key in self._leases or self._held.has_range(body):
             return None
         if old is None or _is_same_generation(old, new):
-            is_known = isinstance(old, Present) and isinstance(new, Present)
-            return None if is_known else self._put(new, None)
+            # Of two files that had one path nobody can say which is there by now.
+            return None if _has_its_path(old, body) else self._put(new, None)
         if isinstance(new, Present) and not isinstance(old, Partial):
             return None
         if isinstance(old, Absent) or old.stored.requested_at.wall >= new.stored.requested_at.wall:
@@ -191,7 +191,10 @@ class Index:
             self._held.replace(old)
         if refusal is not None:
             return [removal_of(body, refusal)]
-        if isinstance(old, Present) or old.body_for(body.part) is not None:
+        if isinstance(old, Present):
+            return [removal_of(body, "replaced")]
+        # What was committed to the path of a file that was held took its place there.
+        if old.body_for(body.part) is not None and not _has_its_path(old, body):
             return [removal_of(body, "replaced")]
         return self._held.join(old, body)
 
@@ -359,6 +362,14 @@ class Index:
         assert self.memory_in_use <= limits.memory_bytes, "over the memory"
         assert self.total_bytes <= max(limits.budget_bytes, 0), "over the budget"
         assert self.markers.count <= limits.max_markers
+
+
+def _has_its_path(entry: Entry | None, body: BodyRef) -> bool:
+    """Whether a file is held that has, or had, the path of `body`."""
+    if not isinstance(entry, Partial) or body.part is None:
+        return isinstance(entry, Present) and body.part is None
+    known = entry.body_for(body.part)
+    return known is not None and known.part == body.part
 
 
 def _files(held: Held) -> tuple[BodyRef, ...]:
