@@ -7,6 +7,8 @@ import pytest
 from chunkside.core.entry import Partial
 from chunkside.store.body_store import DiskBodyStore
 from tests.support.fake_upstream import Answer
+from tests.support.house import Reading
+from tests.support.turns import turns
 
 KEY = b"/a.zarr/c/0"
 BODY = bytes(range(256)) * (12 << 10)
@@ -184,3 +186,28 @@ async def test_one_range_that_is_brought_twice_at_once_has_a_file(filled, spelt,
         filled.store._readers.clear()
     [body] = filled.entry(KEY).bodies
     assert (await filled.store.open(body)).length == 100
+
+
+# Slow readers.
+
+
+@pytest.mark.parametrize("asked", [(), (ranged(5, 2 * MIB + 500_000),)], ids=["whole", "range"])
+@pytest.mark.parametrize("how", ["write", "purge"])
+async def test_a_slow_reader_has_all_of_a_body_that_may_not_be_stored_any_more(filled, asked, how):
+    gate = filled.origin.hold(KEY, MIB)
+    slow = asyncio.create_task(filled.ask("GET", KEY, *asked))
+    await gate.reached()
+    reading = Reading(await slow)
+    await reading.until(1000)
+    if how == "write":
+        await filled.put(KEY, NEW)
+    else:
+        await filled.purging.object(filled.key(KEY).object)
+        filled.origin.put(KEY, NEW)
+    gate.open()
+    await filled.until(lambda: filled.origin.open_answers == 0)
+    await turns(100)
+    body = await reading.rest()
+    assert (body, reading.is_torn) == (BODY[5 if asked else 0 :][: reading.reply.length], False)
+    await filled.settled()
+    assert filled.entry(KEY) is None

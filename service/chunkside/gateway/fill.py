@@ -300,14 +300,11 @@ class Fill:
         if writer is not None and not body.is_kept:
             return await self._outgrown(writer, body)
         stored = stored if part is not None else replace(stored, length=body.end)
-        return await self._commit(writer, stored, body.end)
+        return await self._commit(writer, stored, body)
 
     async def _outgrown(self, writer: BodyWriter, body: GrowingBody) -> str:
-        """The body proved too large to be kept: what was written of it goes once it is read."""
-        try:
-            await body.until_nobody_reads_back()
-        finally:
-            await writer.abandon()
+        """The body proved too large to be kept."""
+        await _abandon_once_read(writer, body)
         return TOO_LARGE
 
     async def _begin(
@@ -341,21 +338,30 @@ class Fill:
         body.written()
         return writer
 
-    async def _commit(self, writer: BodyWriter | None, stored: Stored, length: int) -> str:
+    async def _commit(self, writer: BodyWriter | None, stored: Stored, body: GrowingBody) -> str:
         if writer is None:
             return "not_stored_disk"
-        edges = self._edges
+        edges, length = self._edges, body.end
         waiting = length if length <= SMALL_BODY_BYTES else 0
         if not edges.may_store(self.lease) or edges.uncommitted_bytes + waiting > UNCOMMITTED_BYTES:
-            await writer.abandon()
+            body.stop_keeping()
+            await _abandon_once_read(writer, body)
             return "refused"
         edges.uncommitted_bytes += waiting
         try:
-            body = await writer.commit(length)
+            committed = await writer.commit(length)
         except StoreFault as fault:
             edges.observer.store_failed(fault.operation, fault.cause)
             await writer.abandon()
             return "not_stored_disk"
         finally:
             edges.uncommitted_bytes -= waiting
-        return "stored" if edges.store_body(self.lease, stored, body) else "refused"
+        return "stored" if edges.store_body(self.lease, stored, committed) else "refused"
+
+
+async def _abandon_once_read(writer: BodyWriter, body: GrowingBody) -> None:
+    """Lets go of a body that won't be kept once nobody needs what was written of it."""
+    try:
+        await body.until_nobody_reads_back()
+    finally:
+        await writer.abandon()
