@@ -240,9 +240,7 @@ class IndexModel:
         if isinstance(what, Present) and not isinstance(old, Partial):
             return None
         is_same = not isinstance(old, Absent) and is_one_generation(old, what)
-        if is_same and any(
-            held.part == file.part for held in self.ranges_of(key)
-        ):
+        if is_same and any(held.part == file.part for held in self.ranges_of(key)):
             return None
         if isinstance(old, Absent):
             return [Removal("range", "replaced", file)]

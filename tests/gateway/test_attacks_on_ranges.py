@@ -158,6 +158,24 @@ async def test_what_is_stale_does_not_stand_in_for_newer_bytes_that_broke_off(fi
     assert (await filled.get(KEY)).status == 503
 
 
+async def test_what_is_held_falls_when_newer_bytes_are_relayed(filled):
+    old = filled.origin.objects[KEY].etag
+    await get(filled, 0, 99)
+    await filled.settled()
+    filled.origin.put(KEY, NEW)
+    got = await get(filled, 500, 599, (b"If-Range", old))
+    assert (got.status, got.body) == (200, NEW)
+    assert (await get(filled, 0, 9)).body == NEW[:10]
+
+
+async def test_what_is_held_stays_when_the_same_bytes_are_relayed(filled):
+    filled.origin.put(KEY, BODY, etag=b'W/"weak"')
+    for fields in ((), ((b"Cache-Control", b"no-store"),), ()):
+        got = await get(filled, 0, 99, *fields)
+        await filled.settled()
+    assert got.result == "hit"
+
+
 # Files.
 
 

@@ -35,6 +35,7 @@ from chunkside.core.entry import (
 from chunkside.core.holdings import Holdings, only_body
 from chunkside.core.key import CacheKey, Object
 from chunkside.core.lease import Lease
+from chunkside.core.policy import is_changed
 from chunkside.core.ranges import generation_of
 
 
@@ -205,30 +206,27 @@ class Index:
         memory = cost_of_entry(new) + (0 if body.part is None else RANGE_FIXED_BYTES)
         return "index_memory" if memory > self.limits.memory_for_bodies else None
 
-    def see(self, lease: Lease, new: Stored) -> list[Removal]:
-        """Bytes under the head `new` arrive, for a lease that allows something: what is held of
-        other ones falls, and other fills are held to these, even if these can't be kept.
+    def see(
+        self, lease: Lease, new: Stored, *, is_allowed: bool, is_relayed: bool
+    ) -> list[Removal]:
+        """Bytes under the head `new` arrive: what is held of other ones falls, and fills are held
+        to these, even if these can't be kept. `is_allowed`: whether the lease allows something.
 
-        Where others were seen meanwhile nobody can say which are newer: what was asked for before
-        these falls, and nothing is held to these.
+        Where others were seen meanwhile nobody can say which are newer: only what was asked for
+        before these falls. Those that are relayed hold nobody to what can't be told apart.
         """
-        key, generation = lease.key, generation_of(new)
-        held = self.look_up(key)
-        if not lease.is_for(generation):
-            is_older = (
-                isinstance(held, Present | Partial)
-                and held.stored.requested_at.boot < new.requested_at.boot
-            )
-            return self.drop(key, "replaced") if is_older else []
-        if (
-            isinstance(held, Present | Partial)
-            and generation is not None
-            and generation == generation_of(held.stored)
-        ):
+        key, generation, entry = lease.key, generation_of(new), self.look_up(lease.key)
+        held = entry.stored if isinstance(entry, Present | Partial) else None
+        is_other = held is not None and _is_of_another(entry, new)
+        if not is_allowed or not lease.is_for(generation):
+            is_older = held is not None and held.requested_at.boot < new.requested_at.boot
+            return self.drop(key, "replaced") if is_other and is_older else []
+        if held is not None and not is_other:
             return []
-        for other in self._others(key, lease):
-            other.limit(generation)
-        return self._held.take(key, "replaced")
+        if generation is not None or not is_relayed:
+            for other in self._others(key, lease):
+                other.limit(generation)
+        return self._held.take(key, "replaced") if is_other else []
 
     def freshen(
         self, lease: Lease, current: StampPair, old: Held, stored: Stored, now: Now
@@ -362,6 +360,14 @@ class Index:
         assert self.memory_in_use <= limits.memory_bytes, "over the memory"
         assert self.total_bytes <= max(limits.budget_bytes, 0), "over the budget"
         assert self.markers.count <= limits.max_markers
+
+
+def _is_of_another(entry: Entry | None, new: Stored) -> bool:
+    """Whether what is held is surely not of the representation that `new` is the head of."""
+    generation = generation_of(new)
+    if generation is None or not isinstance(entry, Present | Partial):
+        return is_changed(entry, new) is True
+    return generation != generation_of(entry.stored)
 
 
 def _has_its_path(entry: Entry | None, body: BodyRef) -> bool:

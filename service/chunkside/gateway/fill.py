@@ -163,6 +163,9 @@ class Fill:
     async def _ask_without_conditions(self) -> str:
         """The origin can't say whether what is held still stands: it falls, and is brought anew."""
         self._let_fall()
+        # What fell revoked this fill's own lease too, and what comes now is asked for anew.
+        self._edges.index.end(self.lease)
+        self.lease = self._edges.lease(self.request.key)
         self._decision = replace(self._decision, stale=None)
         return await self._ask()
 
