@@ -226,7 +226,8 @@ class IndexModel:
                 self.heads[key] = newer
         refusal = self.why_too_large(what)
         is_held = isinstance(old, Present) or any(
-            held.first <= file.first and file.last <= held.last for held in old.bodies
+            held.first <= file.first and file.last <= held.last and held.part != file.part
+            for held in old.bodies
         )
         if refusal is not None or is_held:
             return [Removal("range", refusal or "replaced", file), *self.make_room()]
@@ -247,6 +248,9 @@ class IndexModel:
         if old is None:
             return self.put(what, None)
         if isinstance(what, Present) and not isinstance(old, Partial):
+            return None
+        is_same = not isinstance(old, Absent) and is_one_generation(old, what)
+        if is_same and any(held.part == file.part for held in self.ranges_of(key)):
             return None
         if isinstance(old, Absent):
             return [Removal("range", "replaced", file)]

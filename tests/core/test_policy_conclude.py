@@ -16,7 +16,8 @@ from chunkside.core.decision import (
 )
 from chunkside.core.entry import Now, Part
 from chunkside.core.freshness import Policy
-from chunkside.core.policy import conclude, conclude_absence, is_changed, proves_existence
+from chunkside.core.policy import conclude, conclude_absence, proves_existence
+from chunkside.core.ranges import is_changed
 from tests.core.samples import KEY, NOW, absent, earlier, fields, head, present, request, stored
 
 POLICY = Policy()

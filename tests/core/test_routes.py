@@ -246,3 +246,17 @@ def test_a_request_that_passes_never_reaches_what_another_route_is_for(target):
 
 def test_routes_keep_the_order_of_the_settings():
     assert list(ROUTES) == [A, AB, C, SPACED]
+
+
+@pytest.mark.parametrize(
+    ("at", "target"),
+    [
+        ("/caf%C3%A9", "/café/x".encode()),
+        ("/%61", b"/a/x"),
+        ("/a%2Bb", b"/a+b/x"),
+        ("/my%20data", b"/my data/x"),
+    ],
+)
+def test_the_plain_spelling_of_a_route_does_not_reach_past_it(at, target):
+    """To the origin behind the route of all paths both are one."""
+    assert isinstance(Routes([REST, route(at, b"/strict")]).choose(target), Refuse)

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chunkside.core.index import Index
@@ -73,6 +73,7 @@ TARGETS = [b"/%d" % number for number in range(8)]
 STEPS = st.sampled_from(["walk", "mark", "put", "drop", "touch", "make_stale"])
 
 
+@settings(deadline=None)
 @given(
     held=st.sets(st.sampled_from(TARGETS)),
     steps=st.lists(st.tuples(STEPS, st.sampled_from(TARGETS)), max_size=30),

@@ -5,7 +5,10 @@ import asyncio
 import pytest
 
 from chunkside.core.entry import Partial
+from chunkside.store.body_store import DiskBodyStore
 from tests.support.fake_upstream import Answer
+from tests.support.house import Reading
+from tests.support.turns import turns
 
 KEY = b"/a.zarr/c/0"
 BODY = bytes(range(256)) * (12 << 10)
@@ -153,3 +156,78 @@ async def test_what_is_stale_does_not_stand_in_for_newer_bytes_that_broke_off(fi
     await filled.settled()
     filled.origin.script(KEY, "refused")
     assert (await filled.get(KEY)).status == 503
+
+
+async def test_what_is_held_falls_when_newer_bytes_are_relayed(filled):
+    old = filled.origin.objects[KEY].etag
+    await get(filled, 0, 99)
+    await filled.settled()
+    filled.origin.put(KEY, NEW)
+    got = await get(filled, 500, 599, (b"If-Range", old))
+    assert (got.status, got.body) == (200, NEW)
+    assert (await get(filled, 0, 9)).body == NEW[:10]
+
+
+async def test_what_is_held_stays_when_the_same_bytes_are_relayed(filled):
+    filled.origin.put(KEY, BODY, etag=b'W/"weak"')
+    got = None
+    for fields in ((), ((b"Cache-Control", b"no-store"),), ()):
+        got = await get(filled, 0, 99, *fields)
+        await filled.settled()
+    assert got is not None
+    assert got.result == "hit"
+
+
+# Files.
+
+
+@pytest.mark.parametrize(
+    ("spelt", "origins"),
+    [
+        (b"bytes=-100", (b"http://a", b"http://a")),
+        (b"bytes=3145628-", (b"http://a", b"http://a")),
+        (b"bytes=3145628-3145727", (b"http://a", b"http://b")),
+    ],
+)
+async def test_one_range_that_is_brought_twice_at_once_has_a_file(filled, spelt, origins):
+    asked = (b"bytes=3145628-3145727", spelt)
+    gate = filled.origin.hold(KEY, times=2)
+    both = [
+        filled.start("GET", KEY, (b"Range", value), (b"Origin", origin))
+        for value, origin in zip(asked, origins, strict=True)
+    ]
+    await filled.until_waiting(2)
+    gate.open()
+    for each in both:
+        assert (await each).body == BODY[-100:]
+    await filled.settled()
+    filled.edges.index.check_invariants()
+    if isinstance(filled.store, DiskBodyStore):
+        filled.store._readers.clear()
+    [body] = filled.entry(KEY).bodies
+    assert (await filled.store.open(body)).length == 100
+
+
+# Slow readers.
+
+
+@pytest.mark.parametrize("asked", [(), (ranged(5, 2 * MIB + 500_000),)], ids=["whole", "range"])
+@pytest.mark.parametrize("how", ["write", "purge"])
+async def test_a_slow_reader_has_all_of_a_body_that_may_not_be_stored_any_more(filled, asked, how):
+    gate = filled.origin.hold(KEY, MIB)
+    slow = asyncio.create_task(filled.ask("GET", KEY, *asked))
+    await gate.reached()
+    reading = Reading(await slow)
+    await reading.until(1000)
+    if how == "write":
+        await filled.put(KEY, NEW)
+    else:
+        await filled.purging.object(filled.key(KEY).object)
+        filled.origin.put(KEY, NEW)
+    gate.open()
+    await filled.until(lambda: filled.origin.open_answers == 0)
+    await turns(100)
+    body = await reading.rest()
+    assert (body, reading.is_torn) == (BODY[5 if asked else 0 :][: reading.reply.length], False)
+    await filled.settled()
+    assert filled.entry(KEY) is None

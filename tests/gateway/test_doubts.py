@@ -199,3 +199,23 @@ async def test_a_document_that_is_passed_on_is_weighed_too(house, fields, is_kno
     assert (await house.get(ARRAY, *fields)).status in (200, 206)
     house.now.advance(0.001)
     assert (await house.get(CHUNK)).result == "revalidated"
+
+
+async def test_a_range_of_another_process_does_not_come_back_after_its_object_was_absent(tmp_path):
+    one, disk = await disk_house(tmp_path)
+    table = FileStampTable(str(tmp_path), one.now.boot_seconds)
+    two, other_disk = await disk_house(tmp_path, clock=one.now, table=table)
+    two.origin.objects = one.origin.objects
+    one.origin.put(CHUNK, bytes(1000))
+    some = (b"Range", b"bytes=0-99")
+    assert (await two.get(CHUNK, some)).status == 206
+    await two.settled()
+    one.now.advance(1.0)
+    del one.origin.objects[CHUNK]
+    statuses = [(await one.get(CHUNK)).status]
+    for _ in range(2):
+        statuses.append((await one.get(CHUNK, some)).status)
+        await one.settled()
+    await close(one, disk)
+    await close(two, other_disk)
+    assert statuses == [404, 404, 404]

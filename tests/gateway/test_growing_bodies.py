@@ -6,7 +6,7 @@ import pytest
 
 from chunkside.core.entry import Present
 from chunkside.core.freshness import Policy
-from chunkside.gateway import delivery, fill
+from chunkside.gateway import delivery, keeping
 from chunkside.gateway.growing import WINDOW_BYTES
 from tests.support.fake_upstream import LAST_MODIFIED, Answer
 from tests.support.house import House, Reading
@@ -471,7 +471,7 @@ async def test_small_chunks_and_large_make_the_same_body(house):
 
 
 async def test_bodies_waiting_for_their_commit_are_bounded(frail, monkeypatch):
-    monkeypatch.setattr(fill, "UNCOMMITTED_BYTES", 250_000)
+    monkeypatch.setattr(keeping, "UNCOMMITTED_BYTES", 250_000)
     frail.store.commit_gate = asyncio.Event()
     for n in range(4):
         frail.origin.put(b"/a/c/%d" % n, BODY[:100_000])

@@ -158,12 +158,13 @@ class Partial:
             return None
         return self.bodies[at] if self.bodies[at].last >= part.last else None
 
-    def with_body(self, body: BodyRef) -> Partial:
-        """With one more, which none holds, in place of those that lie within it."""
+    def with_body(self, body: BodyRef) -> tuple[Partial, tuple[BodyRef, ...]]:
+        """With one more, which none holds, in place of those that lie within it; and those."""
         begin = end = bisect_left(self.bodies, body.first, key=_first)
         while end < len(self.bodies) and self.bodies[end].last <= body.last:
             end += 1
-        return replace(self, bodies=(*self.bodies[:begin], body, *self.bodies[end:]))
+        grown = (*self.bodies[:begin], body, *self.bodies[end:])
+        return replace(self, bodies=grown), self.bodies[begin:end]
 
     def without_body(self, body: BodyRef) -> Partial:
         at = bisect_left(self.bodies, body.first, key=_first)

@@ -140,9 +140,7 @@ class Holdings:
 
     def join(self, partial: Partial, body: BodyRef) -> list[Removal]:
         """Adds a range to the key's, in place of those that lie within it."""
-        grown = partial.with_body(body)
-        kept = {held.name for held in grown.bodies}
-        within = [held for held in partial.bodies if held.name not in kept]
+        grown, within = partial.with_body(body)
         self.replace(grown)
         removed = [self._take_range(held, "replaced") for held in within]
         self._put_range(body, self._slot_of(partial))

@@ -11,14 +11,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from chunkside.core.budget import (
-    RANGE_FIXED_BYTES,
     Kind,
     Limits,
     Reason,
     Removal,
     Tally,
-    cost_of_entry,
-    cost_of_marker,
     removal_of,
 )
 from chunkside.core.entry import (
@@ -34,16 +31,17 @@ from chunkside.core.entry import (
 )
 from chunkside.core.holdings import Holdings, only_body
 from chunkside.core.key import CacheKey, Object
-from chunkside.core.lease import Lease
-from chunkside.core.ranges import generation_of
+from chunkside.core.lease import Lease, Leases
+from chunkside.core.ranges import generation_of, is_changed
+from chunkside.core.room import Room
 
 
 class Index:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self.reserved_bytes = 0
         self._held = Holdings()
-        self._leases: dict[CacheKey, set[Lease]] = {}
+        self._room = Room(self._held, limits)
+        self._leases = Leases()
 
     # Looking.
 
@@ -106,42 +104,28 @@ class Index:
     @property
     def total_bytes(self) -> int:
         """What all entries are charged of the byte budget."""
-        return self.markers.charge + self._held.file_bytes
+        return self._room.total_bytes
 
     @property
-    def _taken_bytes(self) -> int:
-        return self.total_bytes + self.reserved_bytes
+    def reserved_bytes(self) -> int:
+        return self._room.reserved_bytes
 
     @property
     def memory_in_use(self) -> int:
-        return self.markers.memory + self._held.file_memory
+        """Resident bytes of all entries, as charged."""
+        return self._room.memory_in_use
 
     # Leases.
 
     def lease(self, key: CacheKey, stamps: StampPair, now: Now) -> Lease:
-        """A lease to be ended by `end`. While a write of the object runs it allows nothing."""
-        lease = Lease(key, stamps, is_revoked=stamps.closed_until() > now.boot)
-        self._leases.setdefault(key, set()).add(lease)
-        return lease
+        return self._leases.begin(key, stamps, now)
 
     def end(self, lease: Lease) -> None:
-        # Nobody would revoke it any more.
-        lease.is_revoked = True
-        held = self._leases.get(lease.key, set())
-        held.discard(lease)
-        if not held:
-            self._leases.pop(lease.key, None)
+        self._leases.end(lease)
 
     def leased_keys(self) -> list[CacheKey]:
         """Keys that a fill is under way for."""
-        return list(self._leases)
-
-    def _others(self, key: CacheKey, but: Lease | None) -> Iterator[Lease]:
-        return (lease for lease in self._leases.get(key, ()) if lease is not but)
-
-    def _revoke(self, key: CacheKey, but: Lease | None = None) -> None:
-        for lease in self._others(key, but):
-            lease.is_revoked = True
+        return self._leases.all_keys()
 
     # Setting aside.
 
@@ -149,13 +133,10 @@ class Index:
         """Sets bytes aside for a file on its way, to be given back by `release`; gives what made
         room for it, None where too much is set aside already.
         """
-        if self.reserved_bytes + size > self.limits.reservable_bytes:
-            return None
-        self.reserved_bytes += size
-        return self._make_room()
+        return self._room.reserve(size)
 
     def release(self, size: int) -> None:
-        self.reserved_bytes -= size
+        self._room.release(size)
 
     # Storing.
 
@@ -180,8 +161,8 @@ class Index:
         if key in self._leases or self._held.has_range(body):
             return None
         if old is None or _is_same_generation(old, new):
-            is_known = isinstance(old, Present) and isinstance(new, Present)
-            return None if is_known else self._put(new, None)
+            # Of two files that had one path nobody can say which is there by now.
+            return None if _has_its_path(old, body) else self._put(new, None)
         if isinstance(new, Present) and not isinstance(old, Partial):
             return None
         if isinstance(old, Absent) or old.stored.requested_at.wall >= new.stored.requested_at.wall:
@@ -190,18 +171,18 @@ class Index:
 
     def _put(self, new: Held, lease: Lease | None) -> list[Removal]:
         key, body = new.stored.key, only_body(new)
-        old, refusal = self.look_up(key), self._why_too_large(new)
+        old, refusal = self.look_up(key), self._room.refusal(new)
         if _is_same_generation(old, new):
             if body.part is not None:
-                return self._join(new, body, refusal) + self._make_room()
+                return self._join(new, body, refusal) + self._room.make()
         else:
-            for other in self._others(key, lease):
+            for other in self._leases.others(key, lease):
                 other.limit(generation_of(new.stored))
         removed = self._held.take(key, "replaced")
         if refusal is not None:
             return [*removed, removal_of(body, refusal)]
         self._held.put(new)
-        return removed + self._make_room()
+        return removed + self._room.make()
 
     def _join(self, new: Held, body: BodyRef, refusal: Reason | None) -> list[Removal]:
         """Takes in a range of the very representation that is held, and the newer of both heads."""
@@ -213,41 +194,34 @@ class Index:
             self._held.replace(old)
         if refusal is not None:
             return [removal_of(body, refusal)]
-        if isinstance(old, Present) or old.body_for(body.part) is not None:
+        if isinstance(old, Present):
+            return [removal_of(body, "replaced")]
+        # What was committed to the path of a file that was held took its place there.
+        if old.body_for(body.part) is not None and not _has_its_path(old, body):
             return [removal_of(body, "replaced")]
         return self._held.join(old, body)
 
-    def _why_too_large(self, new: Held) -> Reason | None:
-        body = only_body(new)
-        if body.charge > self.limits.room_for_bodies:
-            return "budget"
-        memory = cost_of_entry(new) + (0 if body.part is None else RANGE_FIXED_BYTES)
-        return "index_memory" if memory > self.limits.memory_for_bodies else None
+    def see(
+        self, lease: Lease, new: Stored, *, is_allowed: bool, is_relayed: bool
+    ) -> list[Removal]:
+        """Bytes under the head `new` arrive: what is held of other ones falls, and fills are held
+        to these, even if these can't be kept. `is_allowed`: whether the lease allows something.
 
-    def see(self, lease: Lease, new: Stored) -> list[Removal]:
-        """Bytes under the head `new` arrive, for a lease that allows something: what is held of
-        other ones falls, and other fills are held to these, even if these can't be kept.
-
-        Where others were seen meanwhile nobody can say which are newer: what was asked for before
-        these falls, and nothing is held to these.
+        Where others were seen meanwhile nobody can say which are newer: only what was asked for
+        before these falls. Those that are relayed hold nobody to what can't be told apart.
         """
-        key, generation = lease.key, generation_of(new)
-        held = self.look_up(key)
-        if not lease.is_for(generation):
-            is_older = (
-                isinstance(held, Present | Partial)
-                and held.stored.requested_at.boot < new.requested_at.boot
-            )
-            return self.drop(key, "replaced") if is_older else []
-        if (
-            isinstance(held, Present | Partial)
-            and generation is not None
-            and generation == generation_of(held.stored)
-        ):
+        key, generation, entry = lease.key, generation_of(new), self.look_up(lease.key)
+        held = entry.stored if isinstance(entry, Present | Partial) else None
+        is_other = held is not None and _is_of_another(entry, new)
+        if not is_allowed or not lease.is_for(generation):
+            is_older = held is not None and held.requested_at.boot < new.requested_at.boot
+            return self.drop(key, "replaced") if is_other and is_older else []
+        if held is not None and not is_other:
             return []
-        for other in self._others(key, lease):
-            other.limit(generation)
-        return self._held.take(key, "replaced")
+        if generation is not None or not is_relayed:
+            for other in self._leases.others(key, lease):
+                other.limit(generation)
+        return self._held.take(key, "replaced") if is_other else []
 
     def freshen(
         self, lease: Lease, current: StampPair, old: Held, stored: Stored, now: Now
@@ -263,7 +237,7 @@ class Index:
         if held.token != current.token or not lease.is_for(generation_of(held.stored)):
             return None
         self._held.replace(replace(held, stored=stored, must_validate=False))
-        return self._make_room()
+        return self._room.make()
 
     def remember(
         self, lease: Lease, current: StampPair, absent: Absent, now: Now
@@ -274,63 +248,19 @@ class Index:
         """
         if lease.is_refuted or lease.only is not None or not lease.allows(current, now):
             return None
-        key, limits = lease.key, self.limits
-        self._revoke(key, but=lease)
+        key = lease.key
+        self._leases.revoke(key, but=lease)
         removed = self._held.take(key, "replaced")
-        cost = cost_of_marker(key)
-        room = min(
-            limits.budget_bytes - self._held.file_bytes - self.reserved_bytes,
-            limits.memory_bytes - self._held.file_memory,
-        )
-        if limits.max_markers < 1 or cost > room:
-            return removed
-        while self.markers.count >= limits.max_markers:
-            removed += self._evict_marker("marker_cap")
-        while self._taken_bytes + cost > limits.budget_bytes:
-            removed += self._evict_marker("budget")
-        while self.memory_in_use + cost > limits.memory_bytes:
-            removed += self._evict_marker("index_memory")
-        self._held.put_marker(key, absent)
-        return removed
-
-    def _make_room(self) -> list[Removal]:
-        """Evicts until the budgets hold: markers down to their reserve, then bodies and ranges."""
-        held, limits, removed = self._held, self.limits, list[Removal]()
-        while (
-            self._taken_bytes > limits.budget_bytes
-            and self.markers.charge > limits.marker_reserve_bytes
-        ):
-            removed += self._evict_marker("budget")
-        while (
-            self.memory_in_use > limits.memory_bytes
-            and self.markers.memory > limits.memory_reserve_bytes
-        ):
-            removed += self._evict_marker("index_memory")
-        while (
-            held.file_bytes + self.reserved_bytes > limits.room_for_bodies
-            or self._taken_bytes > limits.budget_bytes
-        ):
-            removed += self._evict_body("budget")
-        while (
-            held.file_memory > limits.memory_for_bodies or self.memory_in_use > limits.memory_bytes
-        ):
-            removed += self._evict_body("index_memory")
-        return removed
-
-    def _evict_marker(self, reason: Reason) -> list[Removal]:
-        return self._held.take(self._held.marker_to_evict(), reason)
-
-    def _evict_body(self, reason: Reason) -> list[Removal]:
-        body = self._held.body_to_evict()
-        if body.part is None:
-            return self._held.take(body.key, reason)
-        return self._held.take_range(body, reason)
+        evicted = self._room.make_for_marker(key)
+        if evicted is not None:
+            self._held.put_marker(key, absent)
+        return removed + (evicted or [])
 
     # Dropping.
 
     def drop(self, key: CacheKey, reason: Reason) -> list[Removal]:
         """Forgets the key and lets no fill that is under way bring it back."""
-        self._revoke(key)
+        self._leases.revoke(key)
         return self._held.take(key, reason)
 
     def drop_if(self, key: CacheKey, entry: Entry, reason: Reason) -> list[Removal]:
@@ -350,10 +280,18 @@ class Index:
 
         Fills go on: a body that arrives is no contradiction. `by`: the lease of the fill that saw.
         """
-        for lease in self._others(key, by):
+        for lease in self._leases.others(key, by):
             lease.is_refuted = True
         is_marker = isinstance(self.look_up(key), Absent)
         return self._held.take(key, "replaced") if is_marker else []
+
+    def deny(self, key: CacheKey) -> list[Removal]:
+        """The key was seen to be absent by what makes no marker: what is held falls, and no bytes
+        that are on their way are stored.
+        """
+        for lease in self._leases.others(key, None):
+            lease.is_denied = True
+        return self._held.take(key, "replaced")
 
     def make_stale(self, key: CacheKey, reason: Reason) -> list[Removal]:
         """What is held is validated before its next use, a marker falls. Fills go on."""
@@ -365,14 +303,13 @@ class Index:
 
     def drop_object(self, target: Object, reason: Reason) -> list[Removal]:
         """Forgets every spelling, query and partition of an object."""
-        keys = self.keys_of(target) | {key for key in self._leases if key.object == target}
+        keys = self.keys_of(target) | self._leases.keys_of(target)
         return self.drop_all(keys, reason)
 
     def drop_location(self, location: str, reason: Reason) -> list[Removal]:
         """Forgets everything of one origin."""
-        keys = [key for key in self.keys() if key.namespace.location == location]
-        keys += [key for key in self._leases if key.namespace.location == location]
-        return self.drop_all(keys, reason)
+        keys = (*self.keys(), *self._leases.all_keys())
+        return self.drop_all((key for key in keys if key.namespace.location == location), reason)
 
     def drop_all(self, keys: Iterable[CacheKey], reason: Reason) -> list[Removal]:
         return [removal for key in keys for removal in self.drop(key, reason)]
@@ -382,10 +319,23 @@ class Index:
     def check_invariants(self) -> None:
         """Raises AssertionError where the books don't agree. For tests; O(n)."""
         self._held.check_invariants()
-        limits = self.limits
-        assert self.memory_in_use <= limits.memory_bytes, "over the memory"
-        assert self._taken_bytes <= max(limits.budget_bytes, 0), "over the budget"
-        assert self.markers.count <= limits.max_markers
+        self._room.check_invariants()
+
+
+def _is_of_another(entry: Entry | None, new: Stored) -> bool:
+    """Whether what is held is surely not of the representation that `new` is the head of."""
+    generation = generation_of(new)
+    if generation is None or not isinstance(entry, Present | Partial):
+        return is_changed(entry, new) is True
+    return generation != generation_of(entry.stored)
+
+
+def _has_its_path(entry: Entry | None, body: BodyRef) -> bool:
+    """Whether a file is held that has, or had, the path of `body`."""
+    if not isinstance(entry, Partial) or body.part is None:
+        return isinstance(entry, Present) and body.part is None
+    known = entry.body_for(body.part)
+    return known is not None and known.part == body.part
 
 
 def _files(held: Held) -> tuple[BodyRef, ...]:

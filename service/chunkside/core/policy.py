@@ -332,23 +332,6 @@ def as_full_get(request: Request) -> Request:
     return replace(request, method="GET", fields=request.fields.without(_STRIPPED_FROM_FILLS))
 
 
-def is_changed(held: Entry | None, now: Stored | None) -> bool | None:
-    """Whether a document is another than what was held of it; `now` is None where it is absent.
-
-    None where only its bytes can tell. What nobody knew can't have changed.
-    """
-    if held is None:
-        return False
-    if isinstance(held, Absent) or now is None:
-        return not isinstance(held, Absent) or now is not None
-    before = held.stored
-    if before.etag is not None and now.etag is not None:
-        return before.etag.removeprefix(b"W/") != now.etag.removeprefix(b"W/")
-    # Equal dates prove nothing: two versions of one second have the same.
-    dates = before.last_modified, now.last_modified
-    return True if None not in dates and dates[0] != dates[1] else None
-
-
 def proves_existence(status: int) -> bool:
     """Whether an answer to any read of a key contradicts a remembered absence (rule 2)."""
     return 200 <= status < 300 or status in (304, 412)

@@ -12,7 +12,7 @@ from chunkside.core.decision import (
     Unsatisfiable,
     Whole,
 )
-from chunkside.core.entry import Part, Stored
+from chunkside.core.entry import Absent, Entry, Part, Stored
 from chunkside.core.fields import Fields
 from chunkside.core.freshness import http_date
 
@@ -147,6 +147,23 @@ def generation_of(stored: Stored) -> Generation | None:
     """None where nothing can tell its bytes from another's."""
     validator = strong_validator(stored.fields)
     return None if validator is None else (validator, stored.length)
+
+
+def is_changed(held: Entry | None, now: Stored | None) -> bool | None:
+    """Whether a document is another than what was held of it; `now` is None where it is absent.
+
+    None where only its bytes can tell. What nobody knew can't have changed.
+    """
+    if held is None:
+        return False
+    if isinstance(held, Absent) or now is None:
+        return not isinstance(held, Absent) or now is not None
+    before = held.stored
+    if before.etag is not None and now.etag is not None:
+        return before.etag.removeprefix(b"W/") != now.etag.removeprefix(b"W/")
+    # Equal dates prove nothing: two versions of one second have the same.
+    dates = before.last_modified, now.last_modified
+    return True if None not in dates and dates[0] != dates[1] else None
 
 
 def _strong_tag(fields: Fields) -> bytes | None:

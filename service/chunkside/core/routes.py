@@ -42,6 +42,8 @@ class Routes:
         plain = [(plainest(route.at), route) for route in self._all]
         self._plain = sorted(plain, key=lambda pair: len(pair[0]), reverse=True)
         self._takes_all = len(self._all) == 1 and not self._all[0].at
+        # Then a path that is plain itself may be another spelling of a route's.
+        self._has_spelt_prefix = any(at != route.at for at, route in plain)
 
     def __iter__(self) -> Iterator[Route]:
         return iter(self._all)
@@ -81,7 +83,7 @@ class Routes:
                 "No route takes this path",
                 f"Routes are chosen by how a path begins, byte for byte. There are: {self.shown}.",
             )
-        if _NOT_PLAIN.search(path):
+        if self._has_spelt_prefix or _NOT_PLAIN.search(path):
             meant = plainest(path)
             other = next((r for at, r in self._plain if is_beneath(meant, at)), None)
             if other is not found:

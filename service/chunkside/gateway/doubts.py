@@ -15,9 +15,10 @@ from typing import Final
 
 from chunkside.core.ancestry import directory_at, directory_of, names_above
 from chunkside.core.key import Object
+from chunkside.core.ranges import Generation
 from chunkside.gateway.ports import StampTable
 
-_MOST_CAUSES: Final = 1024
+_MOST_DOCUMENTS: Final = 1024
 
 
 @dataclass(slots=True)
@@ -29,6 +30,22 @@ class Doubts:
     # until when its directory had been doubted before, which the note took the place of.
     _causes: OrderedDict[Object, tuple[float, float]] = field(default_factory=OrderedDict)
 
+    # What each document was when it was seen last, under whatever key.
+    _seen: OrderedDict[Object, Generation | None] = field(default_factory=OrderedDict)
+
+    def see(self, document: Object, generation: Generation | None) -> None:
+        """A metadata document was seen; None where nothing tells its bytes from others, or it is
+        gone.
+        """
+        self._seen[document] = generation
+        self._seen.move_to_end(document)
+        if len(self._seen) > _MOST_DOCUMENTS:
+            self._seen.popitem(last=False)
+
+    def saw_last(self, document: Object, generation: Generation | None) -> bool:
+        """Whether a document is surely what it was when it was seen last."""
+        return generation is not None and self._seen.get(document) == generation
+
     def note(self, document: Object, boot: float) -> None:
         """The metadata document `document` was found changed at `boot`."""
         directory = directory_of(document)
@@ -36,7 +53,7 @@ class Doubts:
         self.stamps.doubt(directory, boot)
         self._causes[document] = boot, before
         self._causes.move_to_end(document)
-        if len(self._causes) > _MOST_CAUSES:
+        if len(self._causes) > _MOST_DOCUMENTS:
             self._causes.popitem(last=False)
 
     def doubt(self, target: Object, boot: float, *, with_beneath: bool) -> None:

@@ -158,12 +158,13 @@ class Edges:
         self.discard(removals)
         return True
 
-    def see(self, lease: Lease, stored: Stored) -> None:
+    def see(self, lease: Lease, stored: Stored, *, is_relayed: bool = False) -> None:
         """The origin begins to answer with bytes: what is of other ones is older from now on, even
         if these can't be kept.
         """
-        if self.may_store(lease):
-            self.discard(self.index.see(lease, stored))
+        is_allowed = self.may_store(lease)
+        removals = self.index.see(lease, stored, is_allowed=is_allowed, is_relayed=is_relayed)
+        self.discard(removals)
 
     def confirm(self, lease: Lease, stored: Stored, part: Part) -> bool:
         """Freshens what is held if it has `part` of the very representation that `stored` is of."""

@@ -28,7 +28,14 @@ from chunkside.core.entry import Absent, Now, Part, StampPair, Stored
 from chunkside.core.fields import Fields
 from chunkside.core.freshness import remaining
 from chunkside.core.lease import Lease
-from chunkside.core.policy import conclude, conclude_absence, fill_fields, proves_existence
+from chunkside.core.policy import (
+    conclude,
+    conclude_absence,
+    fill_fields,
+    proves_existence,
+    stored_of,
+)
+from chunkside.core.ranges import generation_of, part_answered
 from chunkside.core.request import Request
 from chunkside.core.response import ResponseHead
 from chunkside.gateway.edges import Edges
@@ -37,20 +44,15 @@ from chunkside.gateway.errors import (
     OriginError,
     OriginNonsense,
     OriginUnreachable,
-    StoreFault,
 )
-from chunkside.gateway.growing import SMALL_BODY_BYTES, GrowingBody
+from chunkside.gateway.growing import GrowingBody
+from chunkside.gateway.keeping import NOT_KEPT, Keeping, abandon_once_read
 from chunkside.gateway.origin import Begun, Span, whole_body
 from chunkside.gateway.outcomes import Answered, Apart, Failed, Filled, Freshened, Outcome, is_of
 from chunkside.gateway.ports import BodyWriter, OriginRequest, OriginResponse
 from chunkside.gateway.rewrites import weigh_absence, weigh_document, weigh_part, weigh_unkept
 
 _SHARED_ANSWER_BYTES: Final = 64 << 10
-# Small bodies are answered before they are committed; this many bytes of them may wait for that.
-UNCOMMITTED_BYTES: Final = 64 << 20
-# What a file takes beside its body, head and rounding; and how much of a body of unknown length.
-_FILE_OVERHEAD_BYTES: Final = 8 << 10
-_FIRST_BYTES: Final = 64 << 10
 TOO_LARGE: Final = "not_stored_too_large"
 
 
@@ -87,7 +89,6 @@ class Fill:
         self._is_for_absence = is_for_absence
         self._held = edges.index.look_up(request.key)
         self._began = edges.now()
-        self._reserved = 0
 
     @property
     def asked(self) -> OriginRequest:
@@ -120,8 +121,8 @@ class Fill:
             return not self.lease.is_refuted or self.lease.only is not None
         if not isinstance(outcome, Filled) or outcome.body.is_torn or not outcome.body.is_kept:
             return False
-        if self.lease.only is not None and not is_of(outcome, self.lease.only):
-            # Other bytes were seen since.
+        if not self.lease.is_for(generation_of(outcome.stored)):
+            # Other bytes, or none, were seen since.
             return False
         return remaining(outcome.stored, edges.now(), edges.policy) > 0
 
@@ -153,8 +154,6 @@ class Fill:
         except OriginError as error:
             self.outcome.set_result(Failed(error))
             return "failed"
-        finally:
-            self._release()
 
     async def _ask(self) -> str:
         sent_at, asked = self._edges.now(), self._decision
@@ -169,6 +168,9 @@ class Fill:
     async def _ask_without_conditions(self) -> str:
         """The origin can't say whether what is held still stands: it falls, and is brought anew."""
         self._let_fall()
+        # What fell revoked this fill's own lease too, and what comes now is asked for anew.
+        self._edges.index.end(self.lease)
+        self.lease = self._edges.lease(self.request.key)
         self._decision = replace(self._decision, stale=None)
         return await self._ask()
 
@@ -203,16 +205,20 @@ class Fill:
             case JudgeWhole():
                 return await self._share(response, sent_at)
             case PassOn(reason):
-                weigh_unkept(edges, self.request, self._held)
-                self._let_fall()
-                self._hand_over(response, reason)
-                return f"not_stored_{reason.replace('-', '_')}"
+                return self._pass_on(response, reason)
             case Nonsense(detail):
                 if asked.stale is not None and response.head.status == 304:
                     return await self._ask_without_conditions()
                 raise OriginNonsense(detail)
             case _:
                 assert_never(conclusion)
+
+    def _pass_on(self, response: OriginResponse, reason: NotStored) -> str:
+        weigh_unkept(self._edges, self.request, self._held)
+        if reason is not NotStored.TOO_LARGE or not self._is_of_what_is_held(response.head):
+            self._let_fall()
+        self._hand_over(response, reason)
+        return f"not_stored_{reason.replace('-', '_')}"
 
     def _hand_over(self, response: OriginResponse, reason: NotStored) -> None:
         """Gives an answer that may not be shared to whoever claims it first."""
@@ -257,12 +263,36 @@ class Fill:
                 conclusion.allows_any_origin,
             )
             return edges.remember_absence(self.lease, absent)
-        # A range that what is held would satisfy is refused with 416: there is something else now.
-        if head.status in (401, 403, 404, 410, 416):
-            if head.status in (404, 410):
-                weigh_absence(edges, self.request, self._held)
+        if head.status in (404, 410):
+            weigh_absence(edges, self.request, self._held)
+        if head.status in (401, 403, 404, 410, 416) and not self._agrees_with_what_is_held(head):
             self._let_fall()
         return False
+
+    def _agrees_with_what_is_held(self, head: ResponseHead) -> bool:
+        """Whether an answer that has no body says nothing against what is held."""
+        held = self._edges.index.look_up(self.request.key)
+        if isinstance(held, Absent):
+            # Of a range, or where this route remembers no absences.
+            is_no_news = self.range_value is not None or not self._edges.policy.cache_missing
+            return is_no_news and head.status in (404, 410)
+        told = head.fields.combined(b"content-range").lower()
+        return (
+            held is not None and head.status == 416 and told == b"bytes */%d" % held.stored.length
+        )
+
+    def _is_of_what_is_held(self, head: ResponseHead) -> bool:
+        """Whether an answer that is too large to be kept is surely of what is held of its key."""
+        held = self._edges.index.look_up(self.request.key)
+        length = head.length
+        if head.status == 206:
+            answered = part_answered(self.range_value or b"", head.fields)
+            length = None if answered is None else answered[1]
+        if held is None or isinstance(held, Absent) or length is None:
+            return False
+        stored = stored_of(self.request, replace(head, length=length), self._began)
+        generation = generation_of(stored)
+        return generation is not None and generation == generation_of(held.stored)
 
     def _let_fall(self) -> None:
         """The origin has something else now than what is held, even if that can't be kept."""
@@ -281,18 +311,30 @@ class Fill:
         *,
         is_held: bool = False,
     ) -> str:
-        edges = self._edges
-        writer = None if is_held else await self._begin(stored, length, part)
-        body = GrowingBody(length, writer, expected=self.waiters)
-        self.outcome.set_result(Filled(stored, body, is_held or writer is not None, part))
-        span = Span(0 if part is None else part.first, length, stored.length)
+        keeping = Keeping(self._edges, self.lease)
+        try:
+            writer = None if is_held else await keeping.begin(stored, length, part)
+            body = GrowingBody(length, writer, expected=self.waiters)
+            self.outcome.set_result(Filled(stored, body, is_held or writer is not None, part))
+            outcome = await self._stream(response, keeping, writer)
+        finally:
+            keeping.release()
+        return "freshened" if is_held and outcome == NOT_KEPT else outcome
+
+    async def _stream(
+        self, response: OriginResponse, keeping: Keeping, writer: BodyWriter | None
+    ) -> str:
+        filled = self.growing()
+        assert filled is not None
+        stored, body, part, edges = filled.stored, filled.body, filled.part, self._edges
+        span = Span(0 if part is None else part.first, body.length, stored.length)
         try:
             async with aclosing(whole_body(edges.upstream, self.asked, response, span)) as chunks:
                 async for chunk in chunks:
                     if not await body.wait_for_followers():
                         return "abandoned"
                     body.publish(chunk)
-                    writer = await self._keep(writer, body, chunk)
+                    writer = await keeping.keep(writer, body, chunk)
             body.finish()
         except BodyTorn:
             return "torn"
@@ -301,90 +343,8 @@ class Fill:
                 body.tear()
                 if writer is not None:
                     await writer.abandon()
-        if is_held:
-            return "freshened"
         if writer is not None and not body.is_kept:
-            return await self._outgrown(writer, body)
+            await abandon_once_read(writer, body)
+            return TOO_LARGE
         stored = stored if part is not None else replace(stored, length=body.end)
-        return await self._commit(writer, stored, body.end)
-
-    async def _outgrown(self, writer: BodyWriter, body: GrowingBody) -> str:
-        """The body proved too large to be kept: what was written of it goes once it is read."""
-        try:
-            await body.until_nobody_reads_back()
-        finally:
-            await writer.abandon()
-        return TOO_LARGE
-
-    async def _begin(
-        self, stored: Stored, length: int | None, part: Part | None
-    ) -> BodyWriter | None:
-        edges = self._edges
-        if not edges.may_store(self.lease):
-            return None
-        if not await self._reserve(_FIRST_BYTES if length is None else length):
-            return None
-        try:
-            return await edges.store.begin(stored, self.lease.stamps, length, part)
-        except StoreFault as fault:
-            edges.store_failed(fault)
-            return None
-
-    async def _reserve(self, length: int) -> bool:
-        """Sets aside what a file of so many body bytes takes."""
-        more = length + _FILE_OVERHEAD_BYTES - self._reserved
-        if not await self._edges.reserve(more):
-            return False
-        self._reserved += more
-        return True
-
-    def _release(self) -> None:
-        self._edges.index.release(self._reserved)
-        self._reserved = 0
-
-    async def _keep(
-        self, writer: BodyWriter | None, body: GrowingBody, chunk: bytes
-    ) -> BodyWriter | None:
-        """Writes the newest chunk; gives the writer for the next, None where there is no use."""
-        if writer is None or not body.is_kept:
-            return writer
-        if body.end > self._edges.policy.max_body_bytes or not await self._has_room(body.end):
-            body.stop_keeping()
-            return writer
-        try:
-            await writer.append(chunk)
-        except StoreFault as fault:
-            self._edges.store_failed(fault)
-            body.lose_writer()
-            await writer.abandon()
-            return None
-        body.written()
-        return writer
-
-    async def _has_room(self, end: int) -> bool:
-        """Sets more aside as a body of unknown length grows."""
-        if end + _FILE_OVERHEAD_BYTES <= self._reserved:
-            return True
-        return await self._reserve(min(2 * end, self._edges.policy.max_body_bytes))
-
-    async def _commit(self, writer: BodyWriter | None, stored: Stored, length: int) -> str:
-        if writer is None:
-            return "not_stored_disk"
-        edges = self._edges
-        waiting = length if length <= SMALL_BODY_BYTES else 0
-        if not edges.may_store(self.lease) or edges.uncommitted_bytes + waiting > UNCOMMITTED_BYTES:
-            await writer.abandon()
-            return "refused"
-        edges.uncommitted_bytes += waiting
-        try:
-            body = await writer.commit(length)
-        except StoreFault as fault:
-            edges.store_failed(fault)
-            await writer.abandon()
-            return "not_stored_disk"
-        finally:
-            edges.uncommitted_bytes -= waiting
-        edges.shared.health.worked()
-        # From here on its blocks count.
-        self._release()
-        return "stored" if edges.store_body(self.lease, stored, body) else "refused"
+        return await keeping.commit(writer, stored, body)

@@ -72,7 +72,7 @@ class GrowingBody:
         window.
         """
         self.is_kept = False
-        self._written_end = self._window[-1][0]
+        self._written_end = self._window[-1][0] if self._window else self.end
         self._wake()
 
     async def wait_for_followers(self) -> bool:

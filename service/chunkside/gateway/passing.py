@@ -8,9 +8,12 @@ from typing import Final
 
 from chunkside.core.cache_status import CacheStatus, Result
 from chunkside.core.decision import Forward
-from chunkside.core.entry import Absent, Entry
-from chunkside.core.policy import proves_existence
+from chunkside.core.entry import Absent, Entry, Now
+from chunkside.core.lease import Lease
+from chunkside.core.policy import proves_existence, stored_of
+from chunkside.core.ranges import part_answered
 from chunkside.core.request import Request
+from chunkside.core.response import ResponseHead
 from chunkside.gateway.edges import Edges
 from chunkside.gateway.errors import OriginNonsense
 from chunkside.gateway.ports import Buffer, Content, OriginRequest, OriginResponse
@@ -32,10 +35,15 @@ class Passing:
         self, request: Request, content: Content | None, forward: Forward, entry: Entry | None
     ) -> Reply:
         sent_at = self._edges.now()
-        response = await self._edges.upstream.send(_asked(request, content))
-        self._weigh(request, response.head.status, entry)
-        if request.method == "GET" and response.head.status in (200, 206):
-            weigh_head(self._edges, request, entry, response.head, sent_at)
+        lease = self._edges.lease(request.key)
+        try:
+            response = await self._edges.upstream.send(_asked(request, content))
+            self._weigh(request, response.head.status)
+            if request.method == "GET" and response.head.status in (200, 206):
+                weigh_head(self._edges, request, entry, response.head, sent_at)
+                self._see(request, lease, response.head, sent_at)
+        finally:
+            self._edges.index.end(lease)
         status = CacheStatus(
             forward=forward,
             fwd_status=response.head.status,
@@ -44,8 +52,21 @@ class Passing:
         is_a_read = request.method in ("GET", "HEAD") and forward is not Forward.BYPASS
         return self.pass_on(request, response, "miss" if is_a_read else "bypass", status)
 
-    def _weigh(self, request: Request, status: int, entry: Entry | None) -> None:
-        """Drops what the origin's answer to this very key contradicts.
+    def _see(self, request: Request, lease: Lease, head: ResponseHead, sent_at: Now) -> None:
+        """Whoever gets these bytes must not be given older ones from store after them.
+
+        What is encoded has other tags and lengths, as has what doesn't tell how long the whole is.
+        """
+        if b"content-encoding" in head.fields:
+            return
+        if head.status == 206:
+            told = part_answered(request.fields.combined(b"range"), head.fields)
+            head = replace(head, length=None if told is None else told[1])
+        if head.length is not None:
+            self._edges.see(lease, stored_of(request, head, sent_at), is_relayed=True)
+
+    def _weigh(self, request: Request, status: int) -> None:
+        """Drops what the origin's answer to this very key contradicts, and what may be on its way.
 
         A marker falls even if it was made meanwhile: to forget one too many costs a request.
         """
@@ -54,8 +75,8 @@ class Passing:
         edges, key = self._edges, request.key
         if proves_existence(status):
             edges.discard(edges.index.refute(key))
-        elif entry is not None and not isinstance(entry, Absent) and status in (404, 410):
-            edges.discard(edges.index.drop_if(key, entry, "replaced"))
+        elif status in (404, 410) and not isinstance(edges.index.look_up(key), Absent):
+            edges.discard(edges.index.deny(key))
 
     def pass_on(
         self, request: Request, response: OriginResponse, result: Result, status: CacheStatus

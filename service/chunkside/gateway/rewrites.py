@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 
 from chunkside.core.entry import Entry, Now, Present, Stored
 from chunkside.core.key import is_array_document
-from chunkside.core.policy import is_changed, stored_of
+from chunkside.core.policy import stored_of
+from chunkside.core.ranges import generation_of, is_changed
 from chunkside.core.request import Request
 from chunkside.core.response import ResponseHead
 from chunkside.gateway.edges import Edges
@@ -33,13 +34,15 @@ async def weigh_document(
     verdict = is_changed(held, stored) if request.key_class == "metadata" else False
     if held is None and is_array_document(request.target):
         # It may have been known, and been dropped unseen: by a purge, or another process's write.
-        verdict = True
+        verdict = not edges.doubts.saw_last(request.key.object, generation_of(stored))
     if verdict is None and isinstance(held, Present):
         read, response = await _read_ahead(response)
         verdict = read is None or read != await _held_bytes(edges, held)
     # Of parts nothing can tell that the whole is the same.
     if verdict is not False:
         edges.note_change(request.key)
+    if request.key_class == "metadata":
+        edges.doubts.see(request.key.object, generation_of(stored))
     return response
 
 
@@ -53,16 +56,23 @@ def weigh_head(
 def weigh_part(edges: Edges, request: Request, held: Entry | None, stored: Stored) -> None:
     """Notes a change unless `stored`, the head of a part, is surely of what was held."""
     is_known = request.key_class == "metadata" and held is not None
-    if (is_known and is_changed(held, stored) is not False) or (
-        held is None and is_array_document(request.target)
-    ):
+    is_new = (
+        held is None
+        and is_array_document(request.target)
+        and not edges.doubts.saw_last(request.key.object, generation_of(stored))
+    )
+    if is_new or (is_known and is_changed(held, stored) is not False):
         edges.note_change(request.key)
+    if request.key_class == "metadata":
+        edges.doubts.see(request.key.object, generation_of(stored))
 
 
 def weigh_absence(edges: Edges, request: Request, held: Entry | None) -> None:
     """Notes a change if a document that was held is gone."""
-    if request.key_class == "metadata" and is_changed(held, None):
-        edges.note_change(request.key)
+    if request.key_class == "metadata":
+        edges.doubts.see(request.key.object, None)
+        if is_changed(held, None):
+            edges.note_change(request.key)
 
 
 def weigh_unkept(edges: Edges, request: Request, held: Entry | None) -> None:

@@ -43,6 +43,10 @@ class Shelf:
         file = _file(held, head if is_get else None)
         body: bytes | AsyncIterator[Buffer] = b""
         if file is None:
+            if is_get and head.length:
+                # What is held lacks these bytes: a head without them would put the connection out
+                # of step.
+                return None
             self._edges.index.touch(stored.key)
         else:
             reader = await self._open(held, file)
