@@ -168,14 +168,15 @@ def measure(chosen: argparse.Namespace, cache_dir: Path) -> int:
         mapped = sidecar.metric("chunkside_mapped_bytes")
     origin.close()
     faults = [client.fault for client in (*clients, hit) if client.fault]
-    low, high = ((each - before) / MIB for each in (min(samples), max(samples)))
+    grown = sorted((each - before) / MIB for each in samples)
+    low, middle, high = grown[0], grown[len(grown) // 2], grown[-1]
     rates = sorted(client.got / took for client in clients[:-1])
     print(
         f"{chosen.loop}: {chosen.mib} MiB to {chosen.clients} clients at {chosen.rate} MiB/s and "
         f"one that stalls, {took:.0f} s ({rates[0]:.1f} MiB/s the slowest), one request to the "
         f"origin: {origin.requests == 1}; RssAnon {before / MIB:.0f} MiB before, {low:+.1f} to "
-        f"{high:+.1f} MiB meanwhile ({len(samples)} samples), {mapped / MIB:.0f} MiB mapped; "
-        f"faults: {faults or 'none'}"
+        f"{high:+.1f} MiB meanwhile (median {middle:+.1f} of {len(samples)} samples), "
+        f"{mapped / MIB:.0f} MiB mapped; faults: {faults or 'none'}"
     )
     is_flat = max(abs(low), abs(high)) * MIB <= BAND_BYTES
     return 0 if is_flat and not faults and origin.requests == 1 else 1

@@ -23,6 +23,10 @@ from chunkside.store.mapping import Mapping, read_without_waiting
 SMALL_BYTES: Final = 256 * 1024
 """A body up to this size is answered whole, and held in memory while it is filled."""
 SLICE_BYTES: Final = 1024 * 1024
+COPIED_BYTES: Final = 256 * 1024
+"""Of a body that is read into memory, at a time: each of many slow readers holds such a piece, and
+a transport may hold another copy.
+"""
 MOST_MAPPED_BYTES: Final = 8 << 30
 """Of all files that are kept open; 16 MiB of page tables at most."""
 _SHORTER: Final = (errno.EFAULT, errno.EIO, 133)  # 133: EHWPOISON
@@ -113,6 +117,7 @@ class DiskReader:
         try:
             if self._is_mapped():
                 return await self._view(self._map(), at, size)
+            size = min(size, COPIED_BYTES)
             content = await self._shared.lanes.beside("read", self._pread, at, size)
         except (BodyTorn, StoreFault, OSError, ValueError) as fault:
             self._shared.on_torn(self)
