@@ -139,8 +139,10 @@ def main() -> int:
             print(f"locks/{name}.txt was not made from this pyproject.toml: run `make lock`")
         return 1 if names else 0
     LOCKS.mkdir(exist_ok=True)
+    # It runs in another directory, from which a relative path leads nowhere.
+    uv = os.path.abspath(options.uv) if os.sep in options.uv else options.uv
     for name in SETS:
-        text = compile_lock(pyproject, name, options.uv, is_upgrade=options.upgrade)
+        text = compile_lock(pyproject, name, uv, is_upgrade=options.upgrade)
         (LOCKS / f"{name}.txt").write_text(text)
         print(f"locks/{name}.txt: {len(re.findall('^[a-z0-9].*==', text, re.MULTILINE))} packages")
     return 0

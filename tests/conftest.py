@@ -1,1 +1,1 @@
-pytest_plugins = ["tests.plugins.requirements", "pytester"]
+pytest_plugins = ["tests.plugins.requirements", "tests.plugins.matrix", "pytester"]

@@ -1,13 +1,14 @@
-"""What every body store does, on disk or in memory, on either event loop."""
+"""What every body store does, on disk or in memory, and the fake in front, on either event loop."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from chunkside.gateway.errors import BodyTorn, StoreFault
-from chunkside.store.body_store import DiskBodyStore
 from chunkside.store.memory import MemoryBodyStore
 from chunkside.store.stamps import MemoryStampTable
+from tests.plugins.matrix import PROPERTY
 from tests.store.samples import (
     LARGE,
     LOOPS,
@@ -20,27 +21,40 @@ from tests.store.samples import (
     read_all,
     some_bytes,
 )
+from tests.support.house import FailingStore
 
 
 @pytest.fixture(params=LOOPS)
-def runner(request):
-    with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
+def loop(request):
+    return request.param
+
+
+@pytest.fixture
+def runner(loop):
+    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
         yield runner
 
 
-@pytest.fixture(params=["disk, mapped", "disk, read", "memory"])
-def store(request, runner, tmp_path):
+@pytest.fixture(params=["disk, mapped", "disk, read", "memory", "fake"])
+def store(request, runner, loop, tmp_path, record_property):
+    record_property(PROPERTY, ("body store", request.param, loop))
     store = open_store(request.param, runner, str(tmp_path))
     yield store
-    runner.run(store.close())
+    runner.run(behind(store).close())
 
 
-def open_store(kind, runner, root) -> DiskBodyStore | MemoryBodyStore:
-    if kind == "memory":
-        return MemoryBodyStore(MemoryStampTable(lambda: 0.0))
+def open_store(kind, runner, root):
+    if kind in ("memory", "fake"):
+        in_memory = MemoryBodyStore(MemoryStampTable(lambda: 0.0))
+        return in_memory if kind == "memory" else FailingStore(in_memory)
     store = a_disk_store(root, map_bodies=kind == "disk, mapped")
     runner.run(store.start())
     return store
+
+
+def behind(store) -> Any:
+    """The store that does the work."""
+    return store.inner if isinstance(store, FailingStore) else store
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
@@ -265,7 +279,7 @@ def test_a_found_body_says_all_that_was_stored(store, runner):
         assert found.body == body
         assert found.stamps == STAMPS
         assert found.stored == a_stored(length=SMALL)
-        assert found.table_id == store._table.id
+        assert found.table_id == behind(store)._table.id
         assert await store.find(a_key(b"/another")) is None
         assert await store.find(a_key(partition=b"p" * 32)) is None
         assert await store.find(a_key(host="h:81")) is None

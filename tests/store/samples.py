@@ -65,7 +65,12 @@ def some_bytes(length: int) -> bytes:
 
 
 def a_disk_store(
-    root: str, faults: Faults | None = None, *, map_bodies: bool = True, reader_limit: int = 64
+    root: str,
+    faults: Faults | None = None,
+    *,
+    map_bodies: bool = True,
+    reader_limit: int = 64,
+    most_mapped_bytes: int = 1 << 30,
 ) -> DiskBodyStore:
     """Not yet started."""
     clock = ManualClock()
@@ -76,6 +81,7 @@ def a_disk_store(
         faults or Faults(),
         map_bodies=map_bodies,
         reader_limit=reader_limit,
+        most_mapped_bytes=most_mapped_bytes,
     )
 
 

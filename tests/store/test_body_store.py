@@ -330,6 +330,42 @@ def test_readers_kept_open_are_bounded_and_evicted_ones_stay_valid(open_store, r
     assert len(os.listdir("/proc/self/fd")) <= before + 10
 
 
+def test_what_readers_kept_open_map_is_bounded_in_bytes(open_store, runner):
+    size = LARGE // 4
+
+    async def scenario(store):
+        contents = {a_key(b"/%d" % i): some_bytes(size) for i in range(12)}
+        bodies = [await keep(store, content, key) for key, content in contents.items()]
+        for body, content in zip(bodies, contents.values(), strict=True):
+            assert await read_all(await store.open(body)) == content
+            assert store.mapped_bytes <= 3 * LARGE // 4 + 3 * 8192
+        assert store.open_readers == 3
+        assert store.reader(bodies[-1]) is not None
+        assert store.reader(bodies[0]) is None
+        larger_than_all = some_bytes(LARGE)
+        body = await keep(store, larger_than_all, a_key(b"/large"))
+        assert await read_all(await store.open(body)) == larger_than_all
+        assert store.open_readers == 1
+        await store.remove([body])
+        assert store.open_readers == 0
+        assert store.mapped_bytes == 0
+
+    runner.run(scenario(open_store(most_mapped_bytes=3 * LARGE // 4 + 3 * 8192)))
+
+
+def test_a_file_unlinked_by_hand_is_not_read_on(store, runner, tmp_path):
+    async def scenario():
+        body = await keep(store, some_bytes(LARGE))
+        assert store.reader(body) is not None
+        body_files(tmp_path)[0].unlink()
+        assert store.reader(body) is None
+        with pytest.raises(StoreFault) as fault:
+            await store.open(body)
+        assert fault.value.cause == "ENOENT"
+
+    runner.run(scenario())
+
+
 def test_another_process_on_the_directory_is_seen_until_it_goes(open_store, runner):
     first = open_store()
     assert not first.is_shared

@@ -116,6 +116,14 @@ class Connection:
             parts.append(bytes(self._buffer))
         return Response(head, b"".join(parts), is_complete)
 
+    def rest_of(self, head: Head, begun: int) -> bytes:
+        """What still comes of a body of known length of which `begun` bytes were read."""
+        left = int(head.value("Content-Length") or "0") - begun
+        try:
+            return self.exactly(left)
+        except (EOFError, ConnectionError):
+            return bytes(self._buffer)
+
     def _body(self, head: Head, parts: list[bytes]) -> bool:
         length = head.value("Content-Length")
         if length is not None:

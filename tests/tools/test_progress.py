@@ -32,8 +32,8 @@ def test_on_a_terminal_a_bar_is_drawn_in_place(clock):
     clock.now += 10
     progress.show(100, "5 files")
     first, second = stream.getvalue().split("\r\x1b[K")[1:]
-    assert first.startswith("[........................]   0%  0 files")
-    assert second == "[############............]  50%  5 files, 0:10 left"
+    assert first.startswith("[................]   0%  0 files")
+    assert second == "[########........]  50%  5 files, 0:10 left"
     assert "\n" not in stream.getvalue()
 
 

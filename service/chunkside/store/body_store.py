@@ -29,6 +29,7 @@ from chunkside.store.directory import BodyDirectory, OpenFile, Presence, open_ou
 from chunkside.store.lanes import Lanes, store_fault
 from chunkside.store.lingering import Lingering
 from chunkside.store.readers import (
+    MOST_MAPPED_BYTES,
     SMALL_BYTES,
     DiskReader,
     ReaderCache,
@@ -61,6 +62,7 @@ class DiskBodyStore:
         map_bodies: bool,
         reader_limit: int | None = None,
         min_free_bytes: int = 0,
+        most_mapped_bytes: int = MOST_MAPPED_BYTES,
     ) -> None:
         self._directory = BodyDirectory(root, min_free_bytes)
         self._table = table
@@ -68,7 +70,7 @@ class DiskBodyStore:
         self._lanes = Lanes()
         self._presence = Presence(self._directory.root)
         self._reading = Reading(self._lanes, self._torn, map_bodies=map_bodies)
-        self._readers = ReaderCache(reader_limit or default_reader_limit())
+        self._readers = ReaderCache(reader_limit or default_reader_limit(), most_mapped_bytes)
         # The upper half of a nonce tells this process's own files, which need no second look.
         self._epoch = secrets.randbits(32)
         self._serials = itertools.count()

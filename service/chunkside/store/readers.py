@@ -24,6 +24,12 @@ from chunkside.store.mapping import Mapping, read_without_waiting
 SMALL_BYTES: Final = 256 * 1024
 """A body up to this size is answered whole, and held in memory while it is filled."""
 SLICE_BYTES: Final = 1024 * 1024
+COPIED_BYTES: Final = 256 * 1024
+"""Of a body that is read into memory, at a time: each of many slow readers holds such a piece, and
+a transport may hold another copy.
+"""
+MOST_MAPPED_BYTES: Final = 8 << 30
+"""Of all files that are kept open; 16 MiB of page tables at most."""
 _SHORTER: Final = (errno.EFAULT, errno.EIO, 133)  # 133: EHWPOISON
 
 
@@ -117,6 +123,7 @@ class DiskReader:
         try:
             if self._is_mapped():
                 return await self._view(self._map(), at, size)
+            size = min(size, COPIED_BYTES)
             content = await self._shared.lanes.beside("read", self._pread, at, size)
         except (BodyTorn, StoreFault, OSError, ValueError) as fault:
             self._shared.on_torn(self)
@@ -205,11 +212,17 @@ def default_reader_limit() -> int:
 
 
 class ReaderCache:
-    """Readers in recency order, at most `limit`: each costs a descriptor, two if it is mapped."""
+    """Readers in recency order, at most `limit`: each costs a descriptor, two if it is mapped.
 
-    def __init__(self, limit: int) -> None:
+    `most_bytes`: of all files together, since a mapping takes page tables, 2 MiB for each GiB of
+    it; but one reader stays, however large its file.
+    """
+
+    def __init__(self, limit: int, most_bytes: int = MOST_MAPPED_BYTES) -> None:
         self._limit = limit
+        self._most_bytes = most_bytes
         self._readers: OrderedDict[tuple[int, int], DiskReader] = OrderedDict()
+        self._bytes = 0
 
     def __len__(self) -> int:
         return len(self._readers)
@@ -222,12 +235,20 @@ class ReaderCache:
         return reader
 
     def put(self, reader: DiskReader) -> None:
+        self.drop(reader.body)
         self._readers[reader.body.inode, reader.body.nonce] = reader
-        while len(self._readers) > self._limit:
-            self._readers.popitem(last=False)
+        self._bytes += reader.file_size
+        while len(self._readers) > self._limit or (
+            self._bytes > self._most_bytes and len(self._readers) > 1
+        ):
+            _, oldest = self._readers.popitem(last=False)
+            self._bytes -= oldest.file_size
 
     def drop(self, body: BodyRef) -> None:
-        self._readers.pop((body.inode, body.nonce), None)
+        reader = self._readers.pop((body.inode, body.nonce), None)
+        if reader is not None:
+            self._bytes -= reader.file_size
 
     def clear(self) -> None:
         self._readers.clear()
+        self._bytes = 0

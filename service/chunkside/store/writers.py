@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import xxhash
 
@@ -17,7 +18,10 @@ from chunkside.store.arrow_file import CorruptError
 from chunkside.store.directory import BodyDirectory, OpenFile, blocks_of, temp_path
 from chunkside.store.lanes import Lanes
 from chunkside.store.mapping import allocate
-from chunkside.store.readers import SLICE_BYTES, SMALL_BYTES
+from chunkside.store.readers import SMALL_BYTES
+
+READ_BACK_BYTES: Final = 128 * 1024
+"""Of a body that grows, at a time: each of many slow readers holds one such piece in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,7 @@ class DiskWriter:
         if start >= self._flushed or self._file is None or self._layout is None:
             at = start - self._flushed
             return bytes(memoryview(self._tail)[at : at + limit])
-        size = min(limit, SLICE_BYTES, self._flushed - start)
+        size = min(limit, READ_BACK_BYTES, self._flushed - start)
         try:
             content = await self._lanes.beside(
                 "read", _pread, self._file, size, self._layout.body_offset + start

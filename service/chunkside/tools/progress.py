@@ -9,7 +9,7 @@ from typing import Final, TextIO
 
 _REDRAW_SECONDS: Final = 0.1
 _PLAIN_SECONDS: Final = 5.0
-_BAR_CELLS: Final = 24
+_BAR_CELLS: Final = 16
 _ERASE_LINE: Final = "\r\x1b[K"
 
 

@@ -50,8 +50,8 @@ def verify_cache(directory: Path, *, remove_bad: bool, as_json: bool) -> int:
 
 
 def _so_far(verification: Verification, extent: Extent, bad: int) -> str:
-    sizes = f"{shown_size(verification.read_bytes)} of {shown_size(extent.size)}"
-    return f"{verification.files:,} of {extent.files:,} files, {sizes}, {bad:,} bad"
+    files = f"{verification.files:,}/{extent.files:,} files"
+    return f"{files}, {shown_size(verification.read_bytes)}, {bad:,} bad"
 
 
 def _line(bad: BadFile) -> str:
