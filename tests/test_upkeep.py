@@ -45,6 +45,8 @@ def test_a_table_that_can_not_be_mended_is_said_once(tmp_path, caplog):
     table = FileStampTable(str(home), lambda: 100.0)
     upkeep = TableUpkeep(table)
     home.rename(tmp_path / "gone")
+    # A directory that is gone is made again; this can't be one.
+    home.write_text("")
     for _ in range(3):
         upkeep.look()
     [only] = caplog.records

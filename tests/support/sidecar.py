@@ -53,6 +53,21 @@ def run_command(
     return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
 
 
+def value_of(page: str, sample: str) -> float:
+    """The value of a sample, written as /metrics writes it; labels may be a part of them.
+
+    Samples that match are added up: `chunkside_requests_total` is the sum over all labels.
+    """
+    name, _, labels = sample.partition("{")
+    wanted = [label for label in labels.rstrip("}").split(",") if label]
+    total = 0.0
+    for line in page.splitlines():
+        found = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line)
+        if found and found[1] == name and all(label in (found[2] or "") for label in wanted):
+            total += float(found[3])
+    return total
+
+
 class Sidecar:
     """Started on entry, ended by its process id on exit."""
 
@@ -153,19 +168,8 @@ class Sidecar:
         return int(found[1]) * 1024
 
     def metric(self, sample: str) -> float:
-        """The value of a sample, written as /metrics writes it; labels may be a part of them.
-
-        Samples that match are added up: `chunkside_requests_total` is the sum over all labels.
-        """
-        name, _, labels = sample.partition("{")
-        wanted = [label for label in labels.rstrip("}").split(",") if label]
-        page = exchange(self.admin_url, "/metrics").body.decode()
-        total = 0.0
-        for line in page.splitlines():
-            found = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line)
-            if found and found[1] == name and all(label in (found[2] or "") for label in wanted):
-                total += float(found[3])
-        return total
+        """The value of a sample, as `value_of` has it."""
+        return value_of(exchange(self.admin_url, "/metrics").body.decode(), sample)
 
     def wait_idle(self) -> None:
         """Returns once no fill runs: an answer may precede the commit of its body."""

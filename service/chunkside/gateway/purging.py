@@ -4,6 +4,7 @@ doubts is asked for again.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -136,10 +137,11 @@ class Purging:
             self._edges.stamp_anew(target)
             objects.add(target)
             keys |= self._edges.index.keys_of(target)
-            if max(len(objects), len(keys)) >= BATCH:
+            if max(len(objects), len(keys)) > BATCH:
                 await self._drop(keys, purged)
                 purged.objects += len(objects)
                 objects, keys = set(), set()
+                await asyncio.sleep(0)
         await self._drop(keys, purged)
         purged.objects += len(objects)
 
