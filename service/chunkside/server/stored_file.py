@@ -7,10 +7,9 @@ what it means on the data port. What else may be asked for is in fields: no targ
 from __future__ import annotations
 
 import asyncio
-import io
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
 from urllib.parse import unquote_to_bytes
@@ -82,7 +81,7 @@ def parse_file_request(raw_path: str, raw_headers: Iterable[tuple[bytes, bytes]]
 
 
 async def send_file(http: web.BaseRequest, target: bytes, held: HeldFile) -> web.StreamResponse:
-    """Sends all of the file, by sendfile where the loop has it (uvloop has not).
+    """Sends all of the file by sendfile.
 
     A file that proves shorter than it must be cuts the connection, never ends cleanly.
     """
@@ -95,46 +94,66 @@ async def send_file(http: web.BaseRequest, target: bytes, held: HeldFile) -> web
         }
     )
     await response.prepare(http)
-    if http.method == hdrs.METH_HEAD:
+    transport = http.transport
+    if http.method == hdrs.METH_HEAD or transport is None:
         return response
     try:
-        is_whole = await _send_natively(http, held)
-        if is_whole is None:
-            is_whole = await _send_in_slices(response, held)
+        # All of the head must be gone before anything passes it by.
+        transport.set_write_buffer_limits(high=0)
+        await http.writer.drain()
+        transport.set_write_buffer_limits()
+        is_whole = await _send_by_kernel(transport, held)
     except OSError:
         # The client has gone, or the disk has.
         is_whole = False
-    if not is_whole and http.transport is not None:
-        http.transport.abort()
+    if not is_whole:
+        transport.abort()
     return response
 
 
-async def _send_natively(http: web.BaseRequest, held: HeldFile) -> bool | None:
-    """Whether all was sent; None where the loop can't, and nothing was."""
-    transport = http.transport
-    if transport is None:
+async def _send_by_kernel(transport: asyncio.Transport, held: HeldFile) -> bool:
+    """Whether all was sent. uvloop has no sendfile of its own; and where pages are cold, that of
+    the stock loop would hold it. So a thread calls it, on a descriptor that no loop knows.
+    """
+    sock = transport.get_extra_info("socket")
+    if sock is None:
         return False
-    file = io.FileIO(held.file.fd, "rb", closefd=False)
+    connection = os.dup(sock.fileno())
     try:
-        sent = await asyncio.get_running_loop().sendfile(
-            transport, file, 0, held.size, fallback=False
-        )
-    except (NotImplementedError, asyncio.SendfileNotAvailableError):
-        return None
-    return sent == held.size
-
-
-async def _send_in_slices(response: web.StreamResponse, held: HeldFile) -> bool:
-    at = 0
-    while at < held.size:
-        piece = await asyncio.to_thread(
-            os.pread, held.file.fd, min(_SLICE_BYTES, held.size - at), at
-        )
-        if not piece:
-            return False
-        await response.write(piece)
-        at += len(piece)
+        at = 0
+        while at < held.size:
+            count = min(_SLICE_BYTES, held.size - at)
+            try:
+                sent = await _in_thread(os.sendfile, connection, held.file.fd, at, count)
+            except BlockingIOError:
+                await _until_writable(connection)
+                continue
+            if not sent:
+                return False
+            at += sent
+    finally:
+        os.close(connection)
     return True
+
+
+async def _in_thread(job: Callable[..., int], *args: int) -> int:
+    """As asyncio.to_thread, but it ends only when the thread has: its descriptors may be closed."""
+    running = asyncio.get_running_loop().run_in_executor(None, job, *args)
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        raise
+
+
+async def _until_writable(descriptor: int) -> None:
+    loop = asyncio.get_running_loop()
+    is_writable = asyncio.Event()
+    loop.add_writer(descriptor, is_writable.set)
+    try:
+        await is_writable.wait()
+    finally:
+        loop.remove_writer(descriptor)
 
 
 def _file_name(target: bytes, part: Part | None) -> str:
