@@ -71,3 +71,14 @@ def test_enough_goes_and_nothing_is_kept_that_is_older_by_a_minute(files, excess
     if gone["oldest"]:
         # No file too many.
         assert freed - max(numbered[age] for age in gone["oldest"]) < excess
+
+
+@pytest.mark.parametrize(
+    ("ages_of_files", "excess", "takes"),
+    [([], 0, False), ([60.0], 0, False), ([60.0], 1, True), ([8 * DAY], 0, True)],
+)
+def test_a_plan_that_takes_nothing_says_so(ages_of_files, excess, takes):
+    ages = Ages(NOW)
+    for each in ages_of_files:
+        ages.add(NOW - each, 10)
+    assert ages.plan(7 * DAY, excess).takes_any(ages) is takes
