@@ -185,6 +185,7 @@ ENTRIES = [
         pytest.param(["x-goog-encryption-key: x"], {}, id="csek"),
         pytest.param(["x-ms-encryption-key: x"], {}, id="cpk"),
         pytest.param([], {"has_body": True}, id="body"),
+        pytest.param([], {"key_class": "listing"}, id="listing"),
         pytest.param([], {"is_signed": True}, id="signed"),
         pytest.param([RANGE], {"is_signed": True}, id="signed-range"),
     ],

@@ -146,6 +146,8 @@ def _must_not_touch_the_cache(request: Request) -> bool:
     return (
         request.has_body
         or request.is_signed
+        # Any write beneath it changes a listing, and none says so of it.
+        or request.key_class == "listing"
         or b"x-ms-range" in fields
         or any(name in fields for name in _CUSTOMER_KEYS)
         or b"no-store" in cache_control(fields)

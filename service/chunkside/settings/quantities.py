@@ -44,6 +44,8 @@ _BYTES_PER_UNIT: dict[str, int] = {
     **{unit.lower(): size for unit, size in DECIMAL_UNITS.items()},
 }
 _MOST_BYTES = 2**63 - 1
+# What thirty digits can say; more would not fit where a marker's lifetime is kept.
+_MOST_SECONDS = 10**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +89,17 @@ def parse_duration(value: object) -> float:
     """Seconds; `math.inf` for `infinity`."""
     if isinstance(value, str) and value.strip().lower() == "infinity":
         return math.inf
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and _is_kept(value):
         return float(value)
     match = _QUANTITY.fullmatch(value.strip()) if isinstance(value, str) else None
     seconds_per_unit = SECONDS.get(match[2] or "s") if match else None
     if match is None or seconds_per_unit is None:
         raise NotAllowedError("not a duration", DURATIONS)
     return float(Fraction(match[1]) * seconds_per_unit)
+
+
+def _is_kept(seconds: float) -> bool:
+    return 0 <= seconds <= _MOST_SECONDS or seconds == math.inf
 
 
 def parse_wait(value: object) -> float:
