@@ -161,6 +161,10 @@ WEAK = ['ETag: W/"a"']
         pytest.param(["If-Match:"], STRONG, PreconditionFailed(), id="if-match-nothing"),
         pytest.param(["If-Match: a"], ["ETag: a"], PreconditionFailed(), id="if-match-unquoted"),
         pytest.param(["If-Match: a"], STRONG, PreconditionFailed(), id="if-match-half-quoted"),
+        pytest.param(['If-Match: w/"a"'], STRONG, PreconditionFailed(), id="if-match-small-w"),
+        pytest.param(['If-Match: W/ "a"x'], STRONG, PreconditionFailed(), id="if-match-malformed"),
+        pytest.param(['If-None-Match: x"a"'], STRONG, Whole(), id="none-match-malformed"),
+        pytest.param(['If-None-Match: "b","a"'], STRONG, NotModified(), id="none-match-no-space"),
         # If-None-Match: weak comparison.
         pytest.param(['If-None-Match: "a"'], STRONG, NotModified(), id="if-none-match"),
         pytest.param(['If-None-Match: "b"'], STRONG, Whole(), id="if-none-match-other"),

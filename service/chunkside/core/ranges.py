@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Literal
 
 from chunkside.core.decision import (
@@ -22,6 +23,7 @@ _SINGLE = re.compile(
 )
 _CONTENT_RANGE = re.compile(rb"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})", re.IGNORECASE)
 _ENTITY_TAG = re.compile(rb'(W/)?"([^"]*)"')
+_NEXT_OF_LIST = re.compile(rb'[ \t,]*(W/)?"([^"]*)"[ \t]*(?=,|\Z)')
 _STRONG_AFTER_SECONDS = 60.0
 
 RangeForm = Literal["none", "single", "several"]
@@ -91,6 +93,12 @@ def select(fields: Fields, stored: Stored, *, is_get: bool = True) -> Selection:
     return _part(bounds, stored.length)
 
 
+def part_of_whole(fields: Fields, length: int) -> Selection:
+    """What a GET with these fields gets of `length` bytes, its preconditions left aside."""
+    bounds = _bounds(fields.combined(b"range"))
+    return Whole() if bounds is None else _part(bounds, length)
+
+
 def _part(bounds: tuple[int | None, int | None], length: int) -> Selection:
     first, last = bounds
     if first is None:
@@ -123,9 +131,17 @@ def _matches(listed: bytes, etag: bytes | None, *, strongly: bool) -> bool:
     held = _ENTITY_TAG.fullmatch(etag) if etag is not None else None
     if held is None or (strongly and held[1]):
         return False
-    return any(
-        tag[2] == held[2] and not (strongly and tag[1]) for tag in _ENTITY_TAG.finditer(listed)
-    )
+    return any(tag == held[2] and not (strongly and is_weak) for is_weak, tag in _tags(listed))
+
+
+def _tags(listed: bytes) -> Iterator[tuple[bool, bytes]]:
+    """Whether it is weak, and its opaque part, of each tag of a list up to the first malformed
+    one.
+    """
+    position = 0
+    while tag := _NEXT_OF_LIST.match(listed, position):
+        yield tag[1] is not None, tag[2]
+        position = tag.end()
 
 
 def _range_applies(fields: Fields, stored: Stored) -> bool:

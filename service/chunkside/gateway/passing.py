@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import Final
 
 from chunkside.core.cache_status import CacheStatus, Result
-from chunkside.core.decision import Forward
+from chunkside.core.decision import Forward, Whole
 from chunkside.core.entry import Absent, Entry, Now
+from chunkside.core.heads import SelectedHead, head_of
 from chunkside.core.lease import Lease
 from chunkside.core.policy import proves_existence, stored_of
-from chunkside.core.ranges import part_answered
+from chunkside.core.ranges import part_answered, part_of_whole
 from chunkside.core.request import Request
 from chunkside.core.response import ResponseHead
 from chunkside.gateway.edges import Edges
@@ -81,12 +82,21 @@ class Passing:
     def pass_on(
         self, request: Request, response: OriginResponse, result: Result, status: CacheStatus
     ) -> Reply:
-        """The origin's answer as it comes, unless it is one that a GET can't have."""
+        """The origin's answer as it comes, unless it is one that nobody can have asked for.
+
+        A whole in the place of a single range is cut: readers take what comes for what they asked.
+        """
         head = response.head
-        if request.method == "GET" and _is_nonsense(request, head.status):
+        nonsense = _nonsense(request, head)
+        if nonsense is not None:
             response.close()
-            raise OriginNonsense(f"The origin answered {head.status} to a plain GET.")
+            raise OriginNonsense(nonsense)
         status = replace(status, fwd_status=head.status)
+        cut = _cut(request, head, self._edges.now())
+        if cut is not None:
+            body = _body(response, cut.first, cut.end) if cut.length else b""
+            release = response.close
+            return Reply(cut.status, cut.fields, body, cut.length, result, status, release=release)
         has_body = request.method != "HEAD" and head.status not in (204, 304)
         return Reply(
             head.status,
@@ -107,11 +117,11 @@ class Passing:
         running = _RunningWrite(self._edges, request, is_broad=is_broad)
         try:
             response = await self._edges.upstream.send(_asked(request, content))
+            reply = self.pass_on(request, response, "bypass", CacheStatus(forward=Forward.METHOD))
         except BaseException:
             running.end(is_known=False)
             raise
         is_known = response.head.status < 500 and response.head.status != 202
-        reply = self.pass_on(request, response, "bypass", CacheStatus(forward=Forward.METHOD))
         if isinstance(reply.body, bytes):
             running.end(is_known=is_known)
             return reply
@@ -165,17 +175,55 @@ def _asked(request: Request, content: Content | None) -> OriginRequest:
     return OriginRequest(request.method, request.target, request.fields, request.key_class, content)
 
 
-def _is_nonsense(request: Request, status: int) -> bool:
-    """Statuses that readers take for absence, or for a whole body, where nothing was asked for
-    them.
+def _nonsense(request: Request, head: ResponseHead) -> str | None:
+    """What is wrong with an answer that means nothing to the question; None for any other.
+
+    Some statuses readers take for absence, or for a whole body, where nothing was asked for them.
     """
-    if status in (204, 205) or not 200 <= status < 600:
-        return True
-    if status == 304:
-        return not any(name in request.fields for name in _CONDITIONS)
-    return status == 206 and b"range" not in request.fields and b"x-ms-range" not in request.fields
+    status, fields = head.status, request.fields
+    told = f"The origin answered {status} to a {request.method}"
+    if not 200 <= status < 600:
+        return f"{told}, which is no status of an answer."
+    if request.method != "GET":
+        return None
+    if status in (204, 205) or (status == 304 and _CONDITIONS.isdisjoint(fields.names)):
+        return f"{told} that asked for nothing of the kind."
+    if status == 206 and b"range" not in fields and b"x-ms-range" not in fields:
+        return f"{told} of the whole."
+    if status == 206 and not _tells_its_place(head):
+        return f"{told} without saying which part it is."
+    return None
 
 
-async def _body(response: OriginResponse) -> AsyncIterator[Buffer]:
+def _tells_its_place(head: ResponseHead) -> bool:
+    """Whether a 206 says which bytes it has, or that its parts do (RFC 9110 §15.3.7)."""
+    media_type = head.fields.combined(b"content-type").strip().lower()
+    return b"content-range" in head.fields or media_type.startswith(b"multipart/byteranges")
+
+
+def _cut(request: Request, head: ResponseHead, now: Now) -> SelectedHead | None:
+    """What is to be cut from an answer of the whole to a single range; None where it passes as it
+    is: where nobody asked for a range, or a condition stood on it, or it can't be told.
+    """
+    fields = request.fields
+    is_whole = request.method == "GET" and head.status == 200 and bool(head.length)
+    if not is_whole or b"if-range" in fields or b"x-ms-range" in fields:
+        return None
+    selection = part_of_whole(fields, head.length or 0)
+    if isinstance(selection, Whole):
+        return None
+    return head_of(stored_of(request, head, now), selection)
+
+
+async def _body(
+    response: OriginResponse, first: int = 0, end: int | None = None
+) -> AsyncIterator[Buffer]:
+    """The body's bytes from `first` to `end`, exclusive; all of them where that is None."""
+    position = 0
     async for chunk in response.chunks():
-        yield chunk
+        begin, position = position, position + len(chunk)
+        piece = chunk[max(0, first - begin) : None if end is None else end - begin]
+        if piece:
+            yield piece
+        if end is not None and position >= end:
+            return
