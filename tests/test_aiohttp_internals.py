@@ -17,6 +17,8 @@ from aiohttp.http_writer import StreamWriter
 
 from chunkside import aiohttp_internals
 from chunkside.aiohttp_internals import (
+    LONGEST_FIELD,
+    LONGEST_TARGET,
     ExactTargetRequest,
     Handler,
     RawResponse,
@@ -27,6 +29,7 @@ from chunkside.aiohttp_internals import (
     is_idle,
     never_resend,
     send_continue,
+    which_is_too_large,
 )
 from tests.store.samples import LOOPS
 from tests.support.raw_origin import OK, RawOrigin, closes
@@ -67,24 +70,26 @@ def test_without_its_c_parser_it_is_unfit(monkeypatch):
     ("owner", "names"),
     [
         (web_protocol.RequestHandler, ["_waiter", "_messages", "_current_request", "_upgraded"]),
-        (web_protocol.RequestHandler, ["handle_error", "_loop"]),
+        (web_protocol.RequestHandler, ["handle_error", "_loop", "finish_response", "close"]),
+        (web_protocol, ["_ErrInfo"]),
         (web.StreamResponse, ["_prepare_headers", "_write_headers", "_payload_writer"]),
         (web.Server, ["__call__"]),
         (StreamWriter, ["_write", "enable_chunking", "length", "output_size"]),
         (StreamWriter, ["_headers_buf", "_headers_written"]),
-        (ClientRequest, ["send", "url", "original_url"]),
+        (ClientRequest, ["send", "url", "original_url", "_continue"]),
         (ClientSession, ["_retry_connection"]),
     ],
     ids=lambda what: what.__name__ if isinstance(what, type) else "",
 )
 def test_the_private_parts_exist(owner, names):
-    source = "".join(inspect.getsource(each) for each in owner.__mro__[:-1] if _has_source(each))
+    classes = owner.__mro__[:-1] if isinstance(owner, type) else (owner,)
+    source = "".join(inspect.getsource(each) for each in classes if _has_source(each))
     for name in names:
         assert hasattr(owner, name) or f"self.{name}" in source, f"{owner.__name__}.{name}"
 
 
 def _has_source(owner):
-    return owner.__module__.startswith("aiohttp")
+    return getattr(owner, "__module__", owner.__name__).startswith("aiohttp")
 
 
 # The head.
@@ -201,6 +206,62 @@ def test_100_continue_is_no_part_of_the_answer(runner):
     runner.run(scenario())
 
 
+@pytest.mark.parametrize(
+    ("request_", "what"),
+    [
+        (b"GET /%b HTTP/1.1\r\nHost: x\r\n\r\n" % (b"a" * LONGEST_TARGET), "target"),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nX: %b\r\n\r\n" % (b"a" * 2 * LONGEST_FIELD), "fields"),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n%b: a\r\n\r\n" % (b"X" * LONGEST_FIELD), "fields"),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n%b\r\n" % (b"X: a\r\n" * 200), "fields"),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nX a\r\n\r\n", None),
+    ],
+    ids=["target", "value", "name", "count", "malformed"],
+)
+def test_what_of_a_head_is_too_large_is_told_from_the_parsers_error(runner, request_, what):
+    async def scenario():
+        told = []
+
+        async def handle(http):
+            raise AssertionError("it was parsed")
+
+        def page(http, status, error):
+            told.append(which_is_too_large(error))
+            return raw(NO, keep_alive=False)
+
+        loop = asyncio.get_running_loop()
+        server = Server(handle, page)
+        listening = await loop.create_server(server, "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", listening.sockets[0].getsockname()[1]
+        )
+        writer.write(request_)
+        async with asyncio.timeout(20):
+            await reader.read(-1)
+        writer.close()
+        listening.close()
+        await server.shutdown(1)
+        assert told == [what]
+
+    runner.run(scenario())
+
+
+def test_what_stands_behind_a_request_to_upgrade_is_dropped(runner):
+    """Or else the front need not hand on head by head any more."""
+
+    async def scenario():
+        asked = []
+
+        async def make(http):
+            asked.append(http.raw_path)
+            return raw(HEAD, keep_alive=False)
+
+        upgrade = b"GET /1 HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n"
+        await answered(make, upgrade + b"GET /2 HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert asked == ["/1"]
+
+    runner.run(scenario())
+
+
 # Whether a handler is idle.
 
 
@@ -242,6 +303,55 @@ def test_a_handler_is_idle_before_and_after_a_request_and_not_while_it_runs(runn
         listening.close()
         await server.shutdown(1)
         assert not is_idle(handlers[0])
+
+    runner.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("sent", "owes"),
+    [
+        (b"", False),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", True),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 3, True),
+        (b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody", True),
+        (b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbo", False),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HT", True),
+    ],
+    ids=["nothing", "one", "three", "a body", "half a body", "half a head behind one"],
+)
+def test_a_handler_whose_client_has_ended_owes_the_answers_to_whole_requests(runner, sent, owes):
+    async def scenario():
+        handlers: list[Handler] = []
+        go_on = asyncio.Event()
+
+        async def handle(http):
+            await go_on.wait()
+            return raw(HEAD)
+
+        loop = asyncio.get_running_loop()
+        server = Server(handle, lambda *_: raw(b""))
+
+        def protocol():
+            handlers.append(server())
+            return handlers[-1]
+
+        listening = await loop.create_server(protocol, "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", listening.sockets[0].getsockname()[1]
+        )
+        writer.write(sent)
+        async with asyncio.timeout(20):
+            while not handlers or (sent and is_idle(handlers[0])):
+                await turns()
+            while sent and handlers[0]._current_request is None:
+                await turns()
+            assert handlers[0].hear_the_end() is owes
+            go_on.set()
+            if owes:
+                assert await reader.read(-1) == (HEAD + b"ok") * sent.count(b"\r\n\r\n")
+        writer.close()
+        listening.close()
+        await server.shutdown(0.1)
 
     runner.run(scenario())
 
@@ -321,7 +431,7 @@ def test_every_private_name_that_is_used_is_in_the_list_above():
     source = inspect.getsource(aiohttp_internals)
     this = Path(__file__).read_text()
     ours = {"_head", "_announced", "_is_chunked", "_whole", "_keep_alive", "_error_page", "_url"}
-    ours |= {"_kwargs"}
+    ours |= {"_kwargs", "_is_half_closed", "_newest"}
     for name in sorted(set(_private_names(source)) - ours):
         assert name in this, f"{name} is used and no canary knows it"
 

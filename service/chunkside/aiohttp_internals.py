@@ -1,21 +1,26 @@
 """Every use of aiohttp's private parts, so that a new minor version is read against one file.
 
 What is used and why: the response writer takes our own head bytes (aiohttp's would re-encode field
-values); the request handler's errors become ours; whether a handler holds anything of a connection;
-the client sends the raw target (yarl would drop a bare `?`) and never re-sends by itself.
+values); the request handler's errors become ours, and reach who reads a malformed body; whether a
+handler holds anything of a connection, and when the last answer of one that was half closed has
+gone; the client sends the raw target (yarl would drop a bare `?`), never re-sends by itself, and
+waits for a 100 only so long.
 `tests/test_aiohttp_internals.py` is the canary.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import aiohttp
 from aiohttp import http_parser, web, web_protocol
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.client_exceptions import ServerDisconnectedError
 from aiohttp.client_reqrep import ClientRequest, ClientResponse
+from aiohttp.helpers import set_result
+from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
+from aiohttp.streams import StreamReader
 from yarl import URL
 
 OLDEST: Final = (3, 14, 3)
@@ -89,13 +94,44 @@ ErrorPage = Callable[[web.BaseRequest, int, BaseException | None], RawResponse]
 
 
 class Handler(web_protocol.RequestHandler):
-    """aiohttp's own, but for the answers it makes up itself."""
+    """aiohttp's own, but for the answers it makes up itself, for a client that has said all it will
+    say, who still gets his answers, and for a body that turns out malformed, whose reader is told.
+    """
 
-    __slots__ = ("_error_page",)
+    __slots__ = ("_error_page", "_is_half_closed", "_newest")
 
     def __init__(self, manager: web.Server, error_page: ErrorPage, **settings: Any) -> None:
         super().__init__(manager, **settings)
         self._error_page = error_page
+        self._is_half_closed = False
+        self._newest: StreamReader | None = None
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if not self._messages:
+            return
+        before = self._newest
+        message, self._newest = self._messages[-1]
+        is_malformed = isinstance(message, web_protocol._ErrInfo)
+        if is_malformed and before is not None and not before.is_eof():
+            # aiohttp queues its own answer behind that of a request which waits for its body.
+            before.set_exception(web.RequestPayloadError("the body is malformed"))
+
+    def hear_the_end(self) -> bool:
+        """Nothing more will come. True while whole requests are owed their answers; then the
+        connection is closed after the last of them.
+        """
+        is_whole = self._newest is None or self._newest.is_eof()
+        self._is_half_closed = is_whole and not is_idle(self)
+        return self._is_half_closed
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        finished = await super().finish_response(request, resp, start_time)
+        if self._is_half_closed and not self._messages:
+            self.close()
+        return finished
 
     def handle_error(
         self,
@@ -109,6 +145,21 @@ class Handler(web_protocol.RequestHandler):
         return self._error_page(request, status, exc)
 
 
+# Presigned targets and tokens are longer than aiohttp's 8 KiB. The two differ, so that an error
+# tells which one was passed.
+LONGEST_TARGET: Final = 16 << 10
+LONGEST_FIELD: Final = 32 << 10
+_TOO_MANY_FIELDS: Final = "Too many headers received"
+
+
+def which_is_too_large(error: BaseException | None) -> Literal["target", "fields"] | None:
+    """What the parser found too large of a request's head; None for any other error."""
+    if isinstance(error, LineTooLong):
+        return "target" if LONGEST_TARGET in error.args else "fields"
+    is_count = isinstance(error, HttpProcessingError) and error.message == _TOO_MANY_FIELDS
+    return "fields" if is_count else None
+
+
 # The front owns the timers of a quiet connection. 0 would not switch aiohttp's own off: it would
 # close every connection after its first answer.
 _NEVER_SECONDS: Final = 365 * 86_400.0
@@ -118,7 +169,13 @@ class Server(web.Server):
     """aiohttp's low-level server with our error pages, and its own idle timer out of the way."""
 
     def __init__(self, handler: Any, error_page: ErrorPage, **settings: Any) -> None:
-        super().__init__(handler, keepalive_timeout=_NEVER_SECONDS, **settings)
+        super().__init__(
+            handler,
+            keepalive_timeout=_NEVER_SECONDS,
+            max_line_size=LONGEST_TARGET,
+            max_field_size=LONGEST_FIELD,
+            **settings,
+        )
         self._error_page = error_page
 
     def __call__(self) -> Handler:
@@ -158,6 +215,10 @@ class _ExactTarget:
         return getattr(self._url, name)
 
 
+# How long an origin may leave `Expect: 100-continue` unanswered before it is sent the body.
+CONTINUE_SECONDS: Final = 1.0
+
+
 class ExactTargetRequest(ClientRequest):
     """A request whose target is its URL's fragment, byte for byte: see `exact_url`."""
 
@@ -166,6 +227,9 @@ class ExactTargetRequest(ClientRequest):
             # Something came that nobody asked for: it would pass for the answer to this request.
             conn.close()
             raise ServerDisconnectedError("the connection held bytes that nobody asked for")
+        if self._continue is not None:
+            is_told = True
+            self.loop.call_later(CONTINUE_SECONDS, set_result, self._continue, is_told)
         url = self.url
         self.url = _ExactTarget(url, self.original_url.raw_fragment)  # type: ignore[assignment]
         try:

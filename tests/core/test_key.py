@@ -14,6 +14,7 @@ from chunkside.core.key import (
     leaves_its_root,
     object_path,
     origin_target,
+    target_authority,
 )
 
 IGNORED = frozenset({b"x-id", b"tensorstore"})
@@ -114,6 +115,27 @@ def test_origin_form_and_absolute_form_name_a_path(target, path):
     assert origin_target(target) == path
 
 
+@pytest.mark.parametrize(
+    ("target", "authority"),
+    [
+        (b"/a", None),
+        (b"//host/a", None),
+        (b"/http://host/a", None),
+        (b"*", None),
+        (b"host:443", None),
+        (b"ftp://host/a", None),
+        (b"http://host:8100/a?b", b"host:8100"),
+        (b"HTTPS://[::1]/a", b"[::1]"),
+        (b"http://host", b"host"),
+        (b"http://host?a", b"host"),
+        (b"http://user@host/a", b"user@host"),
+        (b"http:///a", b""),
+    ],
+)
+def test_absolute_form_names_a_host(target, authority):
+    assert target_authority(target) == authority
+
+
 @pytest.mark.parametrize("target", [b"", b"*", b"a", b"host:443", b"ftp://host/a", b"?a", b"://a"])
 def test_other_forms_name_none(target):
     with pytest.raises(ValueError, match="neither a path nor an http URL"):
@@ -143,6 +165,10 @@ def test_other_forms_name_none(target):
         (b"/..\\a", True),
         (b"/a\\..%5c..\\b", True),
         (b"/..?q", True),
+        (b"/..;v=1/a", True),
+        (b"/a/..%3b/..;/b", True),
+        (b"/a;v=1/../b", False),
+        (b"/;/..", True),
     ],
 )
 def test_dot_segments_that_climb_out_are_seen_in_any_spelling(target, leaves):

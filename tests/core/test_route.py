@@ -5,7 +5,7 @@ import pytest
 from chunkside.core.decision import Refuse
 from chunkside.core.key import Object
 from chunkside.core.request import Request
-from chunkside.core.route import Route
+from chunkside.core.route import Route, ends_here
 from tests.core.samples import fields
 
 ROUTE = Route(
@@ -238,3 +238,35 @@ def test_a_signed_request_is_known_as_one(target, lines, is_signed):
 def test_the_method_goes_on_as_it_came():
     request = made(method="PROPFIND")
     assert (request.method, request.has_body) == ("PROPFIND", False)
+
+
+@pytest.mark.parametrize(
+    ("method", "line", "passed_on"),
+    [
+        ("OPTIONS", "Max-Forwards: 7", b"6"),
+        ("OPTIONS", "max-forwards: 1", b"0"),
+        ("OPTIONS", "Max-Forwards: 0", b"0"),
+        ("OPTIONS", "Max-Forwards: seven", b"seven"),
+        ("OPTIONS", "Max-Forwards: " + "9" * 5000, b"9" * 5000),
+        ("OPTIONS", "X-Other: 1", None),
+        ("GET", "Max-Forwards: 7", b"7"),
+    ],
+)
+def test_options_may_pass_one_proxy_less(method, line, passed_on):
+    assert made(line, method=method).fields.get(b"max-forwards") == passed_on
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "line", "is_for_us"),
+    [
+        ("OPTIONS", b"*", "X-Other: 1", True),
+        ("OPTIONS", b"/a", "Max-Forwards: 0", True),
+        ("OPTIONS", b"/a", "Max-Forwards: 000", True),
+        ("OPTIONS", b"/a", "Max-Forwards: 1", False),
+        ("OPTIONS", b"/a", "Max-Forwards: -0", False),
+        ("OPTIONS", b"/a", "X-Other: 1", False),
+        ("GET", b"*", "Max-Forwards: 0", False),
+    ],
+)
+def test_a_question_to_this_server_itself(method, target, line, is_for_us):
+    assert ends_here(method, target, fields(line)) is is_for_us

@@ -174,6 +174,39 @@ def test_expect_100_continue_is_answered_before_the_body_is_sent(on_a_loop):
     on_a_loop(scenario)
 
 
+@pytest.mark.parametrize("value", [b"200-maybe", b"100-continue, 200-maybe", b"x"])
+def test_an_expectation_that_can_not_be_met_is_told_so(on_a_loop, value):
+    async def scenario(house, port, wire):
+        answer = await wire.ask(put(KEY, b"new", b"Expect: " + value))
+        refused(answer, 417)
+        assert house.origin.count() == 0
+        assert (await wire.ask(get())).body == BODY
+
+    on_a_loop(scenario)
+
+
+def test_an_expectation_in_http_1_0_is_ignored(on_a_loop):
+    async def scenario(house, port, wire):
+        request = put(b"/b", b"x", b"Expect: 100-continue").replace(b"HTTP/1.1", b"HTTP/1.0")
+        assert (await wire.ask(request)).status == 201
+
+    on_a_loop(scenario)
+
+
+def test_an_upload_that_turns_out_malformed_is_a_bad_request_and_no_write(on_a_loop):
+    async def scenario(house, port, wire):
+        await wire.send(get(KEY, b"Transfer-Encoding: chunked", method=b"PUT") + b"1\r\nx\r\n")
+        await house.until(lambda: house.record.invalidations == ["PUT"])
+        await house.until(lambda: house.record.sent_bytes == 1)
+        refused(await wire.ask(b"zz\r\n"), 400)
+        assert await wire.is_closed()
+        assert house.origin.objects[KEY].body == BODY
+        closed = house.stamps.read(house.key(KEY).object).closed_until()
+        assert closed >= house.now.boot + 60
+
+    on_a_loop(scenario)
+
+
 def test_a_refused_write_is_refused_without_waiting_for_its_body(on_a_loop):
     async def scenario(house, port, wire):
         lines = (b"Content-Length: 4", b"Expect: 100-continue")
@@ -348,6 +381,69 @@ def test_a_target_in_absolute_form_is_its_path(on_a_loop):
     async def scenario(house, port, wire):
         assert (await wire.ask(get(b"http://localhost/a/c/0"))).body == BODY
         assert [each.target for each in house.origin.exchanges] == [KEY]
+
+    on_a_loop(scenario)
+
+
+@pytest.mark.parametrize(
+    ("target", "host", "status"),
+    [
+        # In absolute-form the target says which host is meant (RFC 9112 §3.2.2).
+        (b"http://localhost:8100/a/c/0", b"evil.example", 200),
+        (b"HTTPS://127.0.0.1/a/c/0", b"localhost", 200),
+        (b"http://evil.example/a/c/0", b"localhost", 421),
+        (b"http://evil.example", b"localhost", 421),
+        (b"http://a@localhost/a/c/0", b"localhost", 400),
+        (b"http://localhost/a/c/0", b"local host", 400),
+    ],
+)
+def test_a_target_in_absolute_form_is_judged_by_its_own_host(on_a_loop, target, host, status):
+    async def scenario(house, port, wire):
+        request = get(target).replace(b"Host: localhost", b"Host: " + host)
+        assert (await wire.ask(request)).status == status
+        assert house.origin.count() == (status == 200)
+
+    on_a_loop(scenario)
+
+
+def test_a_write_in_absolute_form_comes_from_the_page_of_that_host_alone(on_a_loop):
+    async def scenario(house, port, wire):
+        own = put(b"http://localhost:8100/b", b"x", b"Origin: http://localhost:8100")
+        assert (await wire.ask(own)).status == 201
+        lines = (b"Origin: http://localhost",)
+        refused(await wire.ask(put(b"http://localhost:8100/b", b"x", *lines)), 403)
+
+    on_a_loop(scenario)
+
+
+@pytest.mark.parametrize(
+    ("target", "lines"),
+    [(b"*", ()), (KEY, (b"Max-Forwards: 0",)), (KEY, (b"Max-Forwards: 00",))],
+)
+def test_what_can_be_done_here_is_answered_here(on_a_loop, target, lines):
+    async def scenario(house, port, wire):
+        answer = await wire.ask(get(target, *lines, method=b"OPTIONS"))
+        assert (answer.status, answer.value(b"content-length")) == (204, None)
+        assert b"GET" in answer.value(b"allow")
+        assert house.origin.count() == 0
+
+    on_a_loop(scenario)
+
+
+@pytest.mark.parametrize(
+    ("method", "hops", "left"),
+    [
+        (b"OPTIONS", b"5", b"4"),
+        (b"OPTIONS", b"x", b"x"),
+        (b"GET", b"5", b"5"),
+        (b"GET", b"0", b"0"),
+    ],
+)
+def test_options_counts_the_proxies_that_it_may_pass(on_a_loop, method, hops, left):
+    async def scenario(house, port, wire):
+        await wire.ask(get(KEY, b"Max-Forwards: " + hops, method=method))
+        [exchange] = house.origin.exchanges
+        assert exchange.fields.get(b"max-forwards") == left
 
     on_a_loop(scenario)
 

@@ -180,7 +180,7 @@ def test_a_head_of_no_end_is_refused(on_a_loop):
         async with connected(port) as wire:
             with contextlib.suppress(ConnectionError):
                 await wire.send(get(b"/", b"X-Long: " + b"x" * 200_000)[:-4])
-            assert (await wire.answer()).status == 400
+            assert (await wire.answer()).status == 431
 
     on_a_loop(scenario)
 
@@ -246,6 +246,72 @@ def test_a_client_that_ends_in_the_middle_of_a_head_leaves_nothing(on_a_loop):
             await wire.send(b"GET / HTT")
             wire.writer.write_eof()
             assert await wire.is_closed()
+
+    on_a_loop(scenario)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [get(), get() * 5, get() + put(b"/b", b"x"), put(b"/b", b"x") + get(), get() + get()[:9]],
+    ids=["one", "five", "a body last", "a body first", "half a head last"],
+)
+def test_a_client_that_has_said_all_gets_all_its_answers(on_a_loop, message):
+    async def scenario(house, port):
+        async with connected(port) as wire:
+            await wire.send(message)
+            wire.writer.write_eof()
+            for _ in range(message.count(b" HTTP/1.1")):
+                assert (await wire.answer()).status in (200, 201)
+            assert await wire.is_closed()
+
+    on_a_loop(scenario)
+
+
+def test_a_client_that_has_said_all_waits_for_an_answer_that_takes_long(on_a_loop):
+    async def scenario(house, port):
+        house.origin.script(b"/big", Answer(200, body=b"x" * 3_000_000))
+        gate = house.origin.hold(b"/big")
+        async with connected(port) as wire:
+            await wire.send(get(b"/big"))
+            wire.writer.write_eof()
+            await gate.reached()
+            async with connected(port) as other:
+                assert await other.is_closed()
+            gate.open()
+            answer = await wire.answer()
+            assert (len(answer.body), answer.is_complete) == (3_000_000, True)
+            assert await wire.is_closed()
+
+    on_a_loop(scenario, timers=Timers(head=0.05, idle=0.05))
+
+
+def test_a_client_that_ends_in_the_middle_of_a_body_leaves_nothing(on_a_loop):
+    async def scenario(house, port):
+        async with connected(port) as wire:
+            await wire.send(put(b"/b", b"four")[:-1])
+            wire.writer.write_eof()
+            assert await wire.is_closed()
+        await port.until_ended(1)
+        assert b"/b" not in house.origin.objects
+
+    on_a_loop(scenario)
+
+
+UPGRADE = (b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c", b"HTTP2-Settings: AAM")
+
+
+@pytest.mark.parametrize("kind", [b"h2c", b"websocket", b"TLS/1.3"])
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_no_upgrade_is_taken_up_and_what_is_pipelined_behind_is_answered(on_a_loop, position, kind):
+    messages = [get(), get(), get()]
+    messages[position] = get(b"/a/c/0", b"Connection: Upgrade", b"Upgrade: " + kind)
+
+    async def scenario(house, port):
+        async with connected(port) as wire:
+            await wire.send(b"".join(messages))
+            assert [(await wire.answer()).status for _ in messages] == [200, 200, 200]
+            assert (await wire.ask(get(b"/a/c/0", *UPGRADE))).body == BODY
+            assert (await wire.ask(get())).body == BODY
 
     on_a_loop(scenario)
 

@@ -126,26 +126,46 @@ def origin_target(target: bytes) -> bytes:
     """
     if target.startswith(b"/"):
         return target
-    scheme, separator, rest = target.partition(b"://")
-    if not separator or scheme.lower() not in (b"http", b"https"):
+    split = _split_url(target)
+    if split is None:
         raise ValueError("the target is neither a path nor an http URL")
-    cut = min((i for i in (rest.find(b"/"), rest.find(b"?")) if i >= 0), default=len(rest))
-    path = rest[cut:]
+    path = split[1]
     return path if path.startswith(b"/") else b"/" + path
 
 
+def target_authority(target: bytes) -> bytes | None:
+    """What stands in the place of Host in a target in absolute-form; None in one of any other
+    form.
+    """
+    split = None if target.startswith(b"/") else _split_url(target)
+    return None if split is None else split[0]
+
+
+def _split_url(target: bytes) -> tuple[bytes, bytes] | None:
+    """Authority of an http URL, and what follows it."""
+    scheme, separator, rest = target.partition(b"://")
+    if not separator or scheme.lower() not in (b"http", b"https"):
+        return None
+    cut = min((i for i in (rest.find(b"/"), rest.find(b"?")) if i >= 0), default=len(rest))
+    return rest[:cut], rest[cut:]
+
+
 def leaves_its_root(target: bytes) -> bool:
-    """Whether dot segments, in any spelling, climb above the target's first segment."""
+    """Whether dot segments, in any spelling, climb above the target's first segment.
+
+    Some origins take a segment's parameters off before they resolve it: `..;v=1` is one, too.
+    """
     path = _decoded_path(target).replace(b"\\", b"/")
     if b".." not in path:
         return False
     depth = 0
     for segment in path.split(b"/"):
-        if segment == b"..":
+        name = segment.partition(b";")[0]
+        if name == b"..":
             depth -= 1
             if depth < 0:
                 return True
-        elif segment not in (b"", b"."):
+        elif name not in (b"", b"."):
             depth += 1
     return False
 

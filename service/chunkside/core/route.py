@@ -20,6 +20,9 @@ from chunkside.core.request import Request
 
 # Framing and expectations belong to one connection; Host is the origin's own.
 _NOT_FORWARDED: Final = frozenset({b"host", b"content-length", b"expect"})
+_MAX_FORWARDS: Final = b"max-forwards"
+# int() refuses some thousand digits, and nobody counts so far.
+_MOST_DIGITS: Final = 9
 _COOKIES: Final = frozenset({b"cookie", b"cookie2"})
 
 
@@ -55,6 +58,8 @@ class Route:
             return bad_target("Dot segments in the target climb above the upstream's prefix.")
         not_forwarded = _NOT_FORWARDED if self.forwards_cookies else _NOT_FORWARDED | _COOKIES
         fields = fields.end_to_end(not_forwarded)
+        if method == "OPTIONS":
+            fields = _one_hop_less(fields)
         space = Namespace(self.location, "", partition(fields, self.credential_names, self.secret))
         return Request(
             method=method,
@@ -82,6 +87,23 @@ class Route:
         rest = _below(origin_target, self.prefix)
         target = None if rest is None else self.at + rest
         return target if target is not None and target.startswith(b"/") else None
+
+
+def _one_hop_less(fields: Fields) -> Fields:
+    """OPTIONS says how many more proxies may pass it on (RFC 9110 §7.6.2)."""
+    hops = fields.get(_MAX_FORWARDS)
+    if hops is None or not hops.isdigit() or len(hops) > _MOST_DIGITS:
+        return fields
+    left = (b"Max-Forwards", b"%d" % max(0, int(hops) - 1))
+    return fields.without(frozenset({_MAX_FORWARDS})).plus(left)
+
+
+def ends_here(method: str, target: bytes, fields: Fields) -> bool:
+    """Whether the question what can be done is one to this server, not to the origin."""
+    if method != "OPTIONS":
+        return False
+    hops = fields.get(_MAX_FORWARDS)
+    return target == b"*" or (hops is not None and hops.isdigit() and not hops.strip(b"0"))
 
 
 def _below(target: bytes, prefix: bytes) -> bytes | None:

@@ -239,11 +239,13 @@ class StampTable(Protocol):
 class Content:
     """A request's body. `length` in bytes, None if it is to be sent chunked.
 
-    `chunks` raises RequestAborted where the client went away before the end.
+    `chunks` raises RequestAborted where the client went away before the end. `is_held_back`: the
+    client sends it once it is told to continue, which asking for the first chunk does.
     """
 
     chunks: AsyncIterator[bytes]
     length: int | None
+    is_held_back: bool = False
 
 
 @dataclass(frozen=True, slots=True)

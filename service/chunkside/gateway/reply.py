@@ -49,6 +49,12 @@ def problem_reply(
     return Reply(status, fields, body, len(body), "error", CacheStatus(detail=slug))
 
 
+def capabilities() -> Reply:
+    """What can be done here, as far as that isn't the origin's to say."""
+    fields = Fields(((b"Allow", b"GET, HEAD, OPTIONS, PUT, POST, PATCH, DELETE"),))
+    return Reply(204, fields, b"", None, "bypass", CacheStatus(detail="own-options"))
+
+
 def error_reply(error: OriginError) -> Reply:
     slug, title = _TITLES[error.status]
     more = ((b"Retry-After", _RETRY_AFTER_SECONDS),) if error.status == 503 else ()

@@ -18,9 +18,8 @@ from chunkside.aiohttp_internals import Handler, is_idle
 _END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")
 # Past this aiohttp judges an unfinished head, and refuses it.
 _MOST_HEAD_BYTES: Final = 64 << 10
-_MAY_HAVE_BODY: Final = re.compile(
-    rb"\n(?:content-length|transfer-encoding|upgrade)[ \t]*:", re.IGNORECASE
-)
+_MAY_HAVE_BODY: Final = re.compile(rb"\n(?:content-length|transfer-encoding)[ \t]*:", re.IGNORECASE)
+_ASKS_TO_UPGRADE: Final = re.compile(rb"\nupgrade[ \t]*:", re.IGNORECASE)
 
 
 class Lane(Protocol):
@@ -88,8 +87,9 @@ class Front(asyncio.Protocol):
         end = _END_OF_HEAD.search(head)
         if end is not None:
             is_one_head = end.end() == len(head) and not _MAY_HAVE_BODY.search(head)
-            if not (is_one_head and self._is_taken(head)):
-                self._hand_on(head, is_clean=is_one_head)
+            is_plain = is_one_head and not _ASKS_TO_UPGRADE.search(head)
+            if not (is_plain and self._is_taken(head)):
+                self._hand_on(head, is_clean=is_plain)
         elif len(head) > _MOST_HEAD_BYTES or not head[:1].isalpha():
             self._hand_on(head, is_clean=False)
         else:
@@ -105,7 +105,12 @@ class Front(asyncio.Protocol):
     def _hand_on(self, data: bytes, *, is_clean: bool) -> None:
         self._head = b""
         self._is_clean = is_clean
-        self._handler.data_received(data)
+        # Head by head: aiohttp's parser drops what it was given behind a request to upgrade.
+        while (end := _END_OF_HEAD.search(data)) and not _MAY_HAVE_BODY.search(data, 0, end.end()):
+            self._handler.data_received(data[: end.end()])
+            data = data[end.end() :]
+        if data:
+            self._handler.data_received(data)
 
     # Timers.
 
@@ -131,11 +136,11 @@ class Front(asyncio.Protocol):
 
     # Handed on as they are.
 
-    def eof_received(self) -> bool | None:
+    def eof_received(self) -> bool:
+        """True keeps the way back open for answers that are still owed."""
         if self._head:
             self._hand_on(self._head, is_clean=False)
-        self._handler.eof_received()
-        return None
+        return self._handler.hear_the_end()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._timer is not None:

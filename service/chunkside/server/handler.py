@@ -5,25 +5,23 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from typing import Final, Protocol
 
 from aiohttp import HttpVersion10, web
-from aiohttp.http_exceptions import HttpProcessingError
 
-from chunkside.aiohttp_internals import RawResponse, send_continue
+from chunkside.aiohttp_internals import RawResponse
 from chunkside.core.cache_status import Result
 from chunkside.core.decision import Refuse
 from chunkside.core.fields import Fields
-from chunkside.core.neighbours import judge_host, judge_source
-from chunkside.core.request import SAFE_METHODS, Request
-from chunkside.core.route import Route
+from chunkside.core.request import Request
+from chunkside.core.route import Route, ends_here
 from chunkside.core.routes import Routes
-from chunkside.gateway.errors import BodyTorn, RequestAborted
+from chunkside.gateway.errors import BodyTorn
 from chunkside.gateway.gateway import Gateway
-from chunkside.gateway.ports import Content
-from chunkside.gateway.reply import Reply, problem_reply, refusal
+from chunkside.gateway.reply import Reply, capabilities, problem_reply, refusal
 from chunkside.server.head import Connection, render_head
+from chunkside.server.intake import OUT_OF_STEP, Upload, judge_error, judge_framing, judge_neighbour
 
 _SET_COOKIE: Final = frozenset({b"set-cookie", b"set-cookie2"})
 _NO_BODY: Final = frozenset({204, 304})
@@ -62,17 +60,19 @@ class DataPort:
     async def __call__(self, http: web.BaseRequest) -> web.StreamResponse:
         started = time.perf_counter()
         fields = Fields(http.raw_headers)
+        upload = Upload(http, fields) if http.body_exists else None
         name, request = self._understand(http, fields)
-        if isinstance(request, Refuse):
+        if request is None:
+            reply, key_class, is_in_step = capabilities(), "chunk", True
+        elif isinstance(request, Refuse):
             reply, key_class = refusal(request), "chunk"
+            is_in_step = request.slug not in OUT_OF_STEP
         else:
-            route, gateway = self._gateways[name]
-            reply = await gateway.answer(request, _content(http, fields))
-            if not route.forwards_cookies and not _SET_COOKIE.isdisjoint(reply.fields.names):
-                # Cookies don't keep to ports: this one would reach every server on this host.
-                reply.fields = reply.fields.without(_SET_COOKIE)
-            key_class = request.key_class
-        sending = _Sending(http, reply, self.via)
+            reply = await self._ask(name, request, upload)
+            key_class, is_in_step = request.key_class, True
+        if upload is not None:
+            is_in_step = is_in_step and upload.leaves_in_step
+        sending = _Sending(http, reply, self.via, is_in_step=is_in_step)
         try:
             return await sending.send()
         finally:
@@ -88,16 +88,38 @@ class DataPort:
                 time.perf_counter() - started,
             )
 
-    def _understand(self, http: web.BaseRequest, fields: Fields) -> tuple[str, Request | Refuse]:
-        """The name that the request counts under, and what it asks of its route."""
+    async def _ask(self, name: str, request: Request, upload: Upload | None) -> Reply:
+        route, gateway = self._gateways[name]
+        reply = await gateway.answer(request, None if upload is None else upload.content())
+        if upload is not None and upload.is_torn:
+            reply.release()
+            return problem_reply(
+                400,
+                "broken-body",
+                "The request's body broke off or is malformed",
+                "Send a body as its framing announces it (RFC 9112 §6, §7.1).",
+            )
+        if not route.forwards_cookies and not _SET_COOKIE.isdisjoint(reply.fields.names):
+            # Cookies don't keep to ports: this one would reach every server on this host.
+            reply.fields = reply.fields.without(_SET_COOKIE)
+        return reply
+
+    def _understand(
+        self, http: web.BaseRequest, fields: Fields
+    ) -> tuple[str, Request | Refuse | None]:
+        """The name that the request counts under, and what it asks of its route; None where it asks
+        something of this server itself.
+        """
         target = self._target(http)
         route = self._routes.choose(target)
         name = self._routes.name_of(route)
         refusal = self._refuse(http, fields)
-        if isinstance(route, Refuse):
-            return name, refusal or route
         if refusal is not None:
             return name, refusal
+        if ends_here(http.method, target, fields):
+            return name, None
+        if isinstance(route, Refuse):
+            return name, route
         return name, route.request(http.method, target, fields, has_body=http.body_exists)
 
     def _target(self, http: web.BaseRequest) -> bytes:
@@ -108,9 +130,9 @@ class DataPort:
 
     def _refuse(self, http: web.BaseRequest, fields: Fields) -> Refuse | None:
         """Why nobody who sends this gets an answer, whatever its target."""
-        refusal = judge_host(fields.get(b"host"))
-        if refusal is None and http.method not in SAFE_METHODS:
-            refusal = judge_source(fields)
+        refusal = judge_framing(http.version, fields) or judge_neighbour(
+            http.method, self._target(http), fields
+        )
         if refusal is not None:
             return refusal
         if self._instance in fields.combined(b"via"):
@@ -119,10 +141,6 @@ class DataPort:
                 "loop",
                 "The upstream leads back here",
                 "Set upstream (or that of the route) to the origin itself, not to this sidecar.",
-            )
-        if any(not _is_text(name, value) for name, value in fields):
-            return Refuse(
-                400, "bad-field", "A field can't be passed on", "Send field values in UTF-8."
             )
         return None
 
@@ -136,10 +154,7 @@ class DataPort:
                 500, "internal", "Chunkside has a fault", "Its log tells more. Please report it."
             )
         else:
-            route = None
-            reply = problem_reply(
-                400, "bad-request", "This is no valid HTTP request", _what_is_wrong(error)
-            )
+            route, reply = None, refusal(judge_error(error))
         self._count(route, http.method, reply)
         return _response(http, reply, self.via, keeps_alive=False)
 
@@ -165,16 +180,22 @@ class DataPort:
 class _Sending:
     """Writes one reply. `is_torn`: it was cut off because its bytes can't be had."""
 
-    def __init__(self, http: web.BaseRequest, reply: Reply, via: bytes) -> None:
+    def __init__(
+        self, http: web.BaseRequest, reply: Reply, via: bytes, *, is_in_step: bool
+    ) -> None:
+        """`is_in_step`: what follows on the connection can be trusted to be the next request."""
         self._http = http
         self._reply = reply
         self._via = via
+        self._is_in_step = is_in_step
         self.body_bytes = 0
         self.is_torn = False
 
     async def send(self) -> web.StreamResponse:
         http, reply = self._http, self._reply
-        keeps_alive = bool(http.keep_alive) and not _ends_with_connection(http, reply)
+        keeps_alive = (
+            bool(http.keep_alive) and self._is_in_step and not _ends_with_connection(http, reply)
+        )
         response = _response(http, reply, self._via, keeps_alive=keeps_alive)
         body = reply.body
         if isinstance(body, bytes):
@@ -223,35 +244,3 @@ def _cut(http: web.BaseRequest) -> None:
 def _ends_with_connection(http: web.BaseRequest, reply: Reply) -> bool:
     is_unframed = reply.length is None and not isinstance(reply.body, bytes)
     return is_unframed and http.version <= HttpVersion10
-
-
-def _content(http: web.BaseRequest, fields: Fields) -> Content | None:
-    if not http.body_exists:
-        return None
-    told = fields.get(b"content-length")
-    return Content(_chunks(http, fields), int(told) if told is not None else None)
-
-
-async def _chunks(http: web.BaseRequest, fields: Fields) -> AsyncIterator[bytes]:
-    if fields.combined(b"expect").lower() == b"100-continue" and http.version > HttpVersion10:
-        await send_continue(http.writer)
-    try:
-        async for chunk in http.content.iter_any():
-            yield chunk
-    except (OSError, web.RequestPayloadError) as error:
-        raise RequestAborted from error
-
-
-def _is_text(name: bytes, value: bytes) -> bool:
-    try:
-        name.decode("ascii")
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _what_is_wrong(error: BaseException | None) -> str:
-    """The parser's own words; lines after the first show the bytes it stumbled over."""
-    told = error.message if isinstance(error, HttpProcessingError) else ""
-    return told.partition("\n")[0].rstrip(": ") or "The request can't be parsed (RFC 9112)."

@@ -24,6 +24,7 @@ from chunkside.gateway.errors import (
     OriginNonsense,
     OriginTooSlow,
     OriginUnreachable,
+    RequestAborted,
 )
 from chunkside.gateway.ports import Observer, OriginRequest
 
@@ -114,6 +115,7 @@ class HttpUpstream:
                         exact_url(self._location, request.target),
                         headers=self._headers(request),
                         data=self._data(request, patience),
+                        expect100=request.content is not None and request.content.is_held_back,
                         allow_redirects=False,
                         timeout=self._timeout(request),
                     )
@@ -128,7 +130,8 @@ class HttpUpstream:
             raise too_slow from error
         except (aiohttp.ClientError, OSError, ssl.SSLError) as error:
             failed = self._failed(error)
-            self._note(failed)
+            if not isinstance(error.__cause__, RequestAborted):
+                self._note(failed)
             raise failed from error
         finally:
             self._observer.upstream_answered(
