@@ -99,6 +99,7 @@ def _body(rest: bytes, status: int, method: str, lines: list[bytes]) -> tuple[by
         size_line, _, rest = rest.partition(b"\r\n")
         size = int(size_line.partition(b";")[0], 16)
         if size == 0:
-            _, _, rest = rest.partition(b"\r\n")
-            return body, rest
+            while (trailer := rest.partition(b"\r\n"))[0]:
+                rest = trailer[2]
+            return body, trailer[2]
         body, rest = body + rest[:size], rest[size + 2 :]

@@ -83,9 +83,10 @@ async def _body(head: bytes, reader: asyncio.StreamReader) -> bytes:
     fields = {name.lower(): value.strip() for name, _, value in lines}
     if fields.get(b"transfer-encoding") == b"chunked":
         parts = []
-        while size := int((await reader.readuntil(b"\r\n")).strip(), 16):
+        while size := int((await reader.readuntil(b"\r\n")).partition(b";")[0], 16):
             parts.append((await reader.readexactly(size + 2))[:-2])
-        await reader.readexactly(2)
+        while await reader.readuntil(b"\r\n") != b"\r\n":
+            pass
         return b"".join(parts)
     return await reader.readexactly(int(fields.get(b"content-length", b"0")))
 
