@@ -30,6 +30,7 @@ from chunkside.gateway.tasks import Tasks
 from chunkside.metrics import GaugeReading
 from chunkside.routing import Ground, open_routes
 from chunkside.server.admin import admin_app
+from chunkside.server.crowd import Crowd
 from chunkside.server.front import Front, Timers
 from chunkside.server.handler import DataPort
 from chunkside.server.listeners import (
@@ -223,6 +224,9 @@ class Sidecar:
         self._metrics = TellingMetrics(
             importlib.metadata.version("chunkside"), [each.prefix for each in configured]
         )
+        self._descriptors = _raise_descriptor_limit()
+        # The other half is for files, the origin and the admin port.
+        self._crowd = Crowd(self._descriptors // 2)
         self._store = self._make_store()
         self._index = Index(_limits(settings, cache.budget))
         ground = Ground(
@@ -275,7 +279,7 @@ class Sidecar:
             # The stock loop of 3.11 copies what a socket doesn't take in user space, where a
             # truncated file is SIGBUS.
             map_bodies=self._settings.loop == "uvloop" or sys.version_info >= (3, 12),
-            reader_limit=min(_raise_descriptor_limit() // 4, _MOST_READERS),
+            reader_limit=min(self._descriptors // 4, _MOST_READERS),
             min_free_bytes=cache.min_free,
         )
 
@@ -292,7 +296,7 @@ class Sidecar:
             self._background.start(tidy(self._store, scan), "the removal of older formats")
         timers = Timers(self._settings.header_timeout, self._settings.idle_timeout)
         for sock in (sock for listener in data for sock in listener.sockets):
-            make = partial(Front, self._server, self._port.late_head, timers)
+            make = partial(Front, self._server, self._port, timers, self._crowd)
             self._listening.append(await loop.create_server(make, sock=sock, backlog=BACKLOG))
         self._admin = web.AppRunner(admin_app(self._console, self._metrics), access_log=None)
         await self._admin.setup()

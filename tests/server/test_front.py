@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from chunkside.server.crowd import Crowd
 from chunkside.server.front import Timers
 from tests.store.samples import LOOPS
 from tests.support.fake_upstream import Answer
@@ -295,6 +296,63 @@ def test_a_client_that_ends_in_the_middle_of_a_body_leaves_nothing(on_a_loop):
         assert b"/b" not in house.origin.objects
 
     on_a_loop(scenario)
+
+
+def test_a_connection_kept_for_nothing_makes_room_for_one_that_asks(on_a_loop):
+    crowd = Crowd(3)
+
+    async def scenario(house, port):
+        gate = house.origin.hold(b"/held")
+        async with connected(port) as busy, connected(port) as idle, connected(port) as other:
+            await busy.send(get(b"/held"))
+            await gate.reached()
+            assert (await idle.ask(get())).body == BODY
+            assert (await other.ask(get())).body == BODY
+            async with connected(port) as new:
+                assert (await new.ask(get())).body == BODY
+                assert await idle.is_closed()
+                assert (await other.ask(get())).body == BODY
+                assert len(crowd) == 3
+                gate.open()
+                assert (await busy.answer()).status == 404
+
+    on_a_loop(scenario, crowd=crowd)
+
+
+def test_one_connection_too_many_is_told_so_and_none_that_is_busy_is_closed(on_a_loop):
+    crowd = Crowd(2)
+
+    async def scenario(house, port):
+        gate = house.origin.hold(b"/held")
+        async with connected(port) as busy, connected(port) as half:
+            await busy.send(get(b"/held"))
+            await gate.reached()
+            await half.send(get()[:9])
+            await turns(20)
+            async with connected(port) as new:
+                answer = await new.answer()
+                assert (answer.status, answer.value(b"retry-after")) == (503, b"1")
+                assert answer.value(b"cache-status") == b"chunkside; detail=crowded"
+                assert await new.is_closed()
+            assert (await half.ask(get()[9:])).body == BODY
+            gate.open()
+            assert (await busy.answer()).status == 404
+            async with connected(port) as new:
+                assert (await new.ask(get())).body == BODY
+
+    on_a_loop(scenario, crowd=crowd)
+
+
+def test_who_leaves_makes_room(on_a_loop):
+    crowd = Crowd(5)
+
+    async def scenario(house, port):
+        for _ in range(20):
+            async with connected(port) as wire:
+                assert (await wire.ask(get())).body == BODY
+        await house.until(lambda: len(crowd) == 0)
+
+    on_a_loop(scenario, crowd=crowd)
 
 
 UPGRADE = (b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c", b"HTTP2-Settings: AAM")

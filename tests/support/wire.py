@@ -11,6 +11,7 @@ from typing import Self
 
 from chunkside.aiohttp_internals import Server
 from chunkside.core.cache_status import Result
+from chunkside.server.crowd import Crowd
 from chunkside.server.front import Front, Lane, Timers
 from chunkside.server.handler import DataPort
 from tests.support.fake_upstream import DEADLINE_SECONDS
@@ -66,6 +67,7 @@ async def data_port(
     house: House,
     timers: Timers | None = None,
     lane: Lane | None = None,
+    crowd: Crowd | None = None,
     *,
     beside: Iterable[House] = (),
 ) -> AsyncIterator[Port]:
@@ -80,7 +82,8 @@ async def data_port(
         auto_decompress=False,
         read_bufsize=256 << 10,
     )
-    make = partial(Front, server, handler.late_head, timers or Timers(), lane)
+    guests = Crowd(1000) if crowd is None else crowd
+    make = partial(Front, server, handler, timers or Timers(), guests, lane)
     listening = await loop.create_server(make, "127.0.0.1", 0)
     port.number = listening.sockets[0].getsockname()[1]
     try:

@@ -131,5 +131,5 @@ class Waiting:
         if not may_serve_stale(held, edges.now(), edges.policy):
             return None
         ttl = remaining(held.stored, edges.now(), edges.policy)
-        status = replace(status, is_hit=True, ttl=ttl)
+        status = replace(status, ttl=ttl, detail="stale-if-error")
         return await self.shelf.body(request, held, "stale", status)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol, cast
 
 from chunkside.aiohttp_internals import Handler, is_idle
+from chunkside.server.crowd import Crowd
 
 _END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")
 # Past this aiohttp judges an unfinished head, and refuses it.
@@ -28,6 +29,18 @@ class Lane(Protocol):
         ...
 
 
+class Refusals(Protocol):
+    """Whole answers to those who have no request that could be answered."""
+
+    def late_head(self) -> bytes:
+        """To a head that did not come in time."""
+        ...
+
+    def crowded(self) -> bytes:
+        """To a connection that is one too many."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Timers:
     """Seconds: for a head once its first byte is there, and for a connection without a request."""
@@ -38,13 +51,14 @@ class Timers:
 
 class Front(asyncio.Protocol):
     __slots__ = (
+        "_crowd",
         "_handler",
         "_head",
         "_is_clean",
         "_lane",
-        "_late_head",
         "_loop",
         "_quiet_since",
+        "_refusals",
         "_timer",
         "_timers",
         "_transport",
@@ -53,13 +67,14 @@ class Front(asyncio.Protocol):
     def __init__(
         self,
         make_handler: Callable[[], Handler],
-        late_head: Callable[[], bytes],
+        refusals: Refusals,
         timers: Timers,
+        crowd: Crowd,
         lane: Lane | None = None,
     ) -> None:
-        """`late_head` gives the whole answer to a head that did not come in time."""
         self._handler = make_handler()
-        self._late_head = late_head
+        self._refusals = refusals
+        self._crowd = crowd
         self._timers = timers
         self._lane = lane
         self._loop = asyncio.get_running_loop()
@@ -71,6 +86,11 @@ class Front(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        if not self._crowd.admit(self):
+            self._transport.write(self._refusals.crowded())
+            self._transport.close()
+            self._transport = None
+            return
         self._handler.connection_made(transport)
         self._arm()
 
@@ -124,7 +144,7 @@ class Front(asyncio.Protocol):
         now = self._loop.time()
         if self._head:
             if now - self._quiet_since >= self._timers.head:
-                transport.write(self._late_head())
+                transport.write(self._refusals.late_head())
                 transport.close()
                 return
         elif not is_idle(self._handler):
@@ -133,6 +153,16 @@ class Front(asyncio.Protocol):
             transport.close()
             return
         self._arm()
+
+    # As one of a crowd.
+
+    @property
+    def is_quiet(self) -> bool:
+        return not self._head and is_idle(self._handler)
+
+    def ask_to_leave(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
 
     # Handed on as they are.
 
@@ -143,9 +173,13 @@ class Front(asyncio.Protocol):
         return self._handler.hear_the_end()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._transport is None:
+            # It was never let in.
+            return
         if self._timer is not None:
             self._timer.cancel()
         self._transport = None
+        self._crowd.leave(self)
         self._handler.connection_lost(exc)
 
     def pause_writing(self) -> None:

@@ -159,13 +159,28 @@ class DataPort:
         return _response(http, reply, self.via, keeps_alive=False)
 
     def late_head(self) -> bytes:
-        """The whole answer to a head that did not come in time."""
-        reply = problem_reply(
-            408,
-            "head-timeout",
-            "The request's head took too long",
-            "Send the whole head at once.",
+        return self._whole(
+            problem_reply(
+                408,
+                "head-timeout",
+                "The request's head took too long",
+                "Send the whole head at once.",
+            )
         )
+
+    def crowded(self) -> bytes:
+        return self._whole(
+            problem_reply(
+                503,
+                "crowded",
+                "Too many connections",
+                "Close some, or let this process have more open files (ulimit -n).",
+                (b"Retry-After", b"1"),
+            )
+        )
+
+    def _whole(self, reply: Reply) -> bytes:
+        """Head and body of an answer to no request; the connection ends with it."""
         self._count(None, "other", reply)
         assert isinstance(reply.body, bytes)
         connection = Connection(is_http_10=False, keeps_alive=False)
