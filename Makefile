@@ -5,7 +5,7 @@ UPSTREAM ?=
 ARGS ?=
 UV ?= .venv-dev/bin/uv
 # What `make servers` installs by apt: the servers and programs that end-to-end tests use.
-SERVERS ?= curl nginx-light wrk e2fsprogs
+SERVERS ?= curl nginx-light wrk e2fsprogs chromium
 
 .DEFAULT_GOAL := help
 .PHONY: help run demo test check servers clients bench soak mutants docs-figures lock clean \

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
+from chunkside.core.cors import Pages
 from chunkside.core.freshness import Policy
 from chunkside.core.index import Index
 from chunkside.core.route import Route
@@ -103,6 +104,11 @@ def _times(settings: RouteSettings) -> Times:
     )
 
 
+def _pages(settings: RouteSettings) -> Pages | None:
+    origins = frozenset(origin.encode() for origin in settings.cors_origins)
+    return Pages(origins) if origins else None
+
+
 def route_of(configured: ConfiguredRoute, secret: bytes) -> Route:
     settings, upstream = configured.settings, configured.upstream
     return Route(
@@ -115,4 +121,5 @@ def route_of(configured: ConfiguredRoute, secret: bytes) -> Route:
         metadata_names=settings.metadata_names,
         forwards_cookies=settings.cookies == "forward",
         at=configured.prefix.removesuffix("/").encode(),
+        pages=_pages(settings),
     )

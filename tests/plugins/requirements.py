@@ -102,7 +102,7 @@ def how_to_get(requirement: Requirement) -> str:
         case "image":
             return "start Docker or Podman"
         case _:
-            return "install Chromium with your package manager"
+            return "make servers, or install Chromium with your package manager"
 
 
 def requirements_of(item: pytest.Item) -> Iterator[Requirement]:

@@ -18,7 +18,7 @@ from tests.support.wire import INSTANCE, data_port, get, put
 BODY = b"0123456789"
 KEY = b"/a/c/0"
 FORWARD = {"bypass", "method", "uri-miss", "vary-miss", "miss", "request", "stale", "partial"}
-KINDS = {
+KINDS: dict[str, Any] = {
     "hit": bool,
     "fwd": Token,
     "fwd-status": int,
@@ -26,7 +26,7 @@ KINDS = {
     "stored": bool,
     "collapsed": bool,
     "key": str,
-    "detail": (Token, str),
+    "detail": Token | str,
 }
 
 

@@ -132,6 +132,7 @@ def test_what_a_route_leaves_out_is_as_set_beside_it():
         "metadata_names": ("a",),
         "absent_statuses": frozenset({410}),
         "credential_headers": ("B",),
+        "cors_origins": ("http://localhost:3000",),
         "ignored_query": ("c",),
         "allow_writes": False,
         "cookies": "forward",

@@ -77,6 +77,7 @@ def test_lists_in_the_environment_are_separated_by_commas():
             "CHUNKSIDE_CREDENTIAL_HEADERS": "Authorization,X-Key",
             "CHUNKSIDE_IGNORED_QUERY": "",
             "CHUNKSIDE_METADATA_NAMES": "*.toml, meta/**",
+            "CHUNKSIDE_CORS_ORIGINS": "http://localhost:3000, https://Viewer.example, http://[::1]:8",
         },
     )
     assert settings.listen == (
@@ -85,6 +86,11 @@ def test_lists_in_the_environment_are_separated_by_commas():
         UnixAddress("/run/c"),
     )
     assert settings.credential_headers == ("Authorization", "X-Key")
+    assert settings.cors_origins == (
+        "http://localhost:3000",
+        "https://viewer.example",
+        "http://[::1]:8",
+    )
     assert settings.ignored_query == ()
     assert settings.metadata_names == ("*.toml", "meta/**")
 
@@ -138,6 +144,12 @@ WRONG = [
     pytest.param("absent_statuses", "404,500", "not a status that tells", id="another status"),
     pytest.param("absent_statuses", "4 04", "not a status that tells", id="no status"),
     pytest.param("absent_statuses", "", "empty", id="no status at all"),
+    pytest.param("cors_origins", "localhost:3000", "not origins of pages", id="no scheme"),
+    pytest.param("cors_origins", "http://a.example/", "not origins of pages", id="a slash"),
+    pytest.param("cors_origins", "https://a.example:443", "not origins of pages", id="443"),
+    pytest.param("cors_origins", "http://a.example:80", "not origins of pages", id="80"),
+    pytest.param("cors_origins", "null", "not origins of pages", id="null"),
+    pytest.param("cors_origins", "http://*.example", "not origins of pages", id="a pattern"),
     pytest.param("cache_dir", "~/cache", "~ is the shell's", id="a tilde"),
     pytest.param("cache_dir", "", "not a path", id="an empty path"),
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from chunkside.core.cors import Pages
 from chunkside.core.credentials import is_signed, partition
 from chunkside.core.decision import Refuse
 from chunkside.core.fields import Fields
@@ -23,6 +24,7 @@ _NOT_FORWARDED: Final = frozenset({b"host", b"content-length", b"expect"})
 _MAX_FORWARDS: Final = b"max-forwards"
 # int() refuses some thousand digits, and nobody counts so far.
 _MOST_DIGITS: Final = 9
+_ORIGIN: Final = frozenset({b"origin"})
 _COOKIES: Final = frozenset({b"cookie", b"cookie2"})
 
 
@@ -30,7 +32,8 @@ _COOKIES: Final = frozenset({b"cookie", b"cookie2"})
 class Route:
     """`location`: the origin's scheme, host and port. `prefix`: the upstream's path; `at`: the path
     on the data port in whose place it stands; no slash at the end of either. `secret` keys the
-    partition hash. Names of fields and query parameters in lower case.
+    partition hash. Names of fields and query parameters in lower case. `pages`: those that may
+    read whatever the origin says of it; None where that is the origin's to say.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Route:
     metadata_names: tuple[str, ...] = ()
     forwards_cookies: bool = False
     at: bytes = b""
+    pages: Pages | None = None
 
     def request(
         self, method: str, raw_target: bytes, fields: Fields, *, has_body: bool
@@ -57,6 +61,9 @@ class Route:
         if leaves_its_root(target[len(self.prefix) :]):
             return bad_target("Dot segments in the target climb above the upstream's prefix.")
         not_forwarded = _NOT_FORWARDED if self.forwards_cookies else _NOT_FORWARDED | _COOKIES
+        if self.pages is not None:
+            # Whoever asks, the answer is the same but for our own fields.
+            not_forwarded = not_forwarded | _ORIGIN
         fields = fields.end_to_end(not_forwarded)
         if method == "OPTIONS":
             fields = _one_hop_less(fields)

@@ -49,10 +49,13 @@ def problem_reply(
     return Reply(status, fields, body, len(body), "error", CacheStatus(detail=slug))
 
 
-def capabilities() -> Reply:
-    """What can be done here, as far as that isn't the origin's to say."""
-    fields = Fields(((b"Allow", b"GET, HEAD, OPTIONS, PUT, POST, PATCH, DELETE"),))
-    return Reply(204, fields, b"", None, "bypass", CacheStatus(detail="own-options"))
+CAPABILITIES: Final = Fields(((b"Allow", b"GET, HEAD, OPTIONS, PUT, POST, PATCH, DELETE"),))
+"""What can be done here, as far as that isn't the origin's to say."""
+
+
+def own_answer(detail: str, fields: Fields) -> Reply:
+    """To a question that is the sidecar's own to answer."""
+    return Reply(204, fields, b"", None, "bypass", CacheStatus(detail=detail))
 
 
 def error_reply(error: OriginError) -> Reply:

@@ -12,6 +12,7 @@ from aiohttp import HttpVersion10, web
 
 from chunkside.aiohttp_internals import RawResponse
 from chunkside.core.cache_status import Result
+from chunkside.core.cors import is_preflight
 from chunkside.core.decision import Refuse
 from chunkside.core.fields import Fields
 from chunkside.core.request import Request
@@ -19,7 +20,7 @@ from chunkside.core.route import Route, ends_here
 from chunkside.core.routes import Routes
 from chunkside.gateway.errors import BodyTorn
 from chunkside.gateway.gateway import Gateway
-from chunkside.gateway.reply import Reply, capabilities, problem_reply, refusal
+from chunkside.gateway.reply import CAPABILITIES, Reply, own_answer, problem_reply, refusal
 from chunkside.server.head import Connection, render_head
 from chunkside.server.intake import OUT_OF_STEP, Upload, judge_error, judge_framing, judge_neighbour
 
@@ -62,14 +63,16 @@ class DataPort:
         fields = Fields(http.raw_headers)
         upload = Upload(http, fields) if http.body_exists else None
         name, request = self._understand(http, fields)
-        if request is None:
-            reply, key_class, is_in_step = capabilities(), "chunk", True
+        if isinstance(request, Reply):
+            reply, key_class, is_in_step = request, "chunk", True
         elif isinstance(request, Refuse):
             reply, key_class = refusal(request), "chunk"
             is_in_step = request.slug not in OUT_OF_STEP
         else:
             reply = await self._ask(name, request, upload)
             key_class, is_in_step = request.key_class, True
+        if not isinstance(request, Reply):
+            self._tell_pages(name, reply, fields)
         if upload is not None:
             is_in_step = is_in_step and upload.leaves_in_step
         sending = _Sending(http, reply, self.via, is_in_step=is_in_step)
@@ -104,11 +107,17 @@ class DataPort:
             reply.fields = reply.fields.without(_SET_COOKIE)
         return reply
 
+    def _tell_pages(self, name: str, reply: Reply, asked: Fields) -> None:
+        """Says on every status which pages may read it, where that isn't left to the origin."""
+        route = self._gateways[name][0] if name in self._gateways else None
+        if route is not None and route.pages is not None:
+            reply.fields = route.pages.instead(reply.fields, asked)
+
     def _understand(
         self, http: web.BaseRequest, fields: Fields
-    ) -> tuple[str, Request | Refuse | None]:
-        """The name that the request counts under, and what it asks of its route; None where it asks
-        something of this server itself.
+    ) -> tuple[str, Request | Refuse | Reply]:
+        """The name that the request counts under, and what it asks of its route; or the reply to
+        what it asks of this server itself.
         """
         target = self._target(http)
         route = self._routes.choose(target)
@@ -117,9 +126,11 @@ class DataPort:
         if refusal is not None:
             return name, refusal
         if ends_here(http.method, target, fields):
-            return name, None
+            return name, own_answer("own-options", CAPABILITIES)
         if isinstance(route, Refuse):
             return name, route
+        if route.pages is not None and is_preflight(http.method, fields):
+            return name, own_answer("preflight", route.pages.preflight(fields))
         return name, route.request(http.method, target, fields, has_body=http.body_exists)
 
     def _target(self, http: web.BaseRequest) -> bytes:

@@ -17,6 +17,13 @@ from chunkside.settings.quantities import Percent
 
 _FIELD_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 HEADER_NAMES = "header field names, separated by commas"
+# As browsers write them (RFC 6454 §6.2): a default port is left out.
+_ORIGIN = re.compile(
+    r"http(?!://[^/]*:80$)(?!s://[^/]*:443$)s?://"
+    r"(?:[a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?",
+    re.ASCII,
+)
+ORIGINS = "* or origins such as http://localhost:3000, separated by commas"
 ABSENT_STATUSES = "404 and 410, or one of them"
 PATHS = "a path"
 
@@ -71,6 +78,19 @@ def _read_header_names(value: object) -> tuple[str, ...]:
     if not all(_FIELD_NAME.fullmatch(name) for name in names):
         raise NotAllowedError("not header field names", HEADER_NAMES)
     return names
+
+
+def _read_origins(value: object) -> tuple[str, ...]:
+    try:
+        origins = tuple(text.lower() for text in quantities.parse_list(value))
+    except NotAllowedError as error:
+        raise NotAllowedError(error.reason, ORIGINS) from error
+    for origin in origins:
+        if origin != "*" and _ORIGIN.fullmatch(origin) is None:
+            raise NotAllowedError(
+                "not origins of pages", ORIGINS, "no path, no slash at the end, no default port"
+            )
+    return origins
 
 
 def _read_absent_statuses(value: object) -> frozenset[int]:
@@ -136,6 +156,11 @@ Texts = Annotated[
 HeaderNames = Annotated[
     tuple[str, ...],
     PlainValidator(_read_header_names),
+    Shape("LIST", _comma_joined, is_list=True),
+]
+Origins = Annotated[
+    tuple[str, ...],
+    PlainValidator(_read_origins),
     Shape("LIST", _comma_joined, is_list=True),
 ]
 AbsentStatuses = Annotated[

@@ -12,6 +12,7 @@ from chunkside.settings.kinds import (
     Duration,
     HeaderNames,
     NegativeScope,
+    Origins,
     Several,
     Switch,
     Texts,
@@ -76,6 +77,11 @@ class RouteSettings(BaseModel):
     cookies: Cookies = Field(
         default="drop",
         description="`Cookie` and `Set-Cookie`: `drop` or `forward` (cookies don't keep to ports)",
+    )
+    cors_origins: Origins = Field(
+        default=(),
+        description="Origins of web pages that may read answers, such as `http://localhost:3000`; "
+        "`*` for all. Left out, the origin's own CORS fields say so",
     )
     upstream_connect_timeout: Timeout = Field(
         default=3.0, description="Longest wait for a connection to the origin"
