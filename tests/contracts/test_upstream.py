@@ -485,6 +485,38 @@ def test_a_body_that_stalls_is_torn(http, runner):
     runner.run(scenario())
 
 
+def test_a_body_may_take_longer_than_any_head(http, runner):
+    goes_on = asyncio.Event()
+
+    async def speak(heard, writer):
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbo")
+        # Later than all that is allowed for a head.
+        asyncio.get_running_loop().call_later(0.5, goes_on.set)
+        await goes_on.wait()
+        writer.write(b"dy")
+
+    times = Times(connect=0.2, first_byte=0.2, idle=20, deadline=0.2, write=0.2)
+
+    async def scenario():
+        async with RawOrigin(speak) as raw:
+            response = await http.make(raw.url, times).send(ask())
+            assert await whole(response) == b"body"
+
+    runner.run(scenario())
+
+
+@pytest.mark.parametrize("line", [b"Content-Length : 2", b"transfer-encoding\t: chunked", b"X(: 1"])
+def test_a_field_that_may_frame_to_some_is_nonsense(http, runner, line):
+    answer = says(b"HTTP/1.1 200 OK\r\n" + line + b"\r\n\r\nok", then_closes=True)
+
+    async def scenario():
+        async with RawOrigin(answer) as raw:
+            with pytest.raises(OriginNonsense):
+                await http.make(raw.url).send(ask())
+
+    runner.run(scenario())
+
+
 def test_the_deadline_bounds_all_tries_together(http, runner):
     times = Times(connect=1, first_byte=5, idle=5, deadline=0.2, write=5, retries=1000)
 

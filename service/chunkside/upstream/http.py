@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import re
 import ssl
 import time
 from collections.abc import AsyncIterator
@@ -34,6 +35,7 @@ _READ_BYTES: Final = 256 << 10
 _FIRST_PAUSE_SECONDS: Final = 0.05
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
 _BODILESS: Final = frozenset({204, 304})
+_TOKEN: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,11 @@ class HttpUpstream:
                     patience.end()
             status = answer.status
             self._note(None)
-            return HttpResponse(answer, self._observer)
+            try:
+                return HttpResponse(answer, self._observer)
+            except OriginNonsense:
+                answer.close()
+                raise
         except (TimeoutError, aiohttp.ServerTimeoutError) as error:
             too_slow = self._too_slow(error, seconds)
             self._note(too_slow)
@@ -232,7 +238,7 @@ class HttpResponse:
 
 
 def _head(answer: aiohttp.ClientResponse) -> ResponseHead:
-    every = Fields(answer.raw_headers)
+    every = Fields((_name(name), value) for name, value in answer.raw_headers)
     fields = every.end_to_end().without(_FRAMING)
     codings = list_members(every.combined(b"transfer-encoding"))
     is_chunked = codings == [b"chunked"]
@@ -242,3 +248,14 @@ def _head(answer: aiohttp.ClientResponse) -> ResponseHead:
     return ResponseHead(
         answer.status, fields, length, is_framed=is_chunked or length is not None or is_bodiless
     )
+
+
+def _name(told: bytes) -> bytes:
+    """A field's name, if it is one. Raises OriginNonsense.
+
+    In answers aiohttp's parser lets a space pass between the name of a framing field and its colon,
+    and takes it for no framing: whoever reads it next may.
+    """
+    if _TOKEN.fullmatch(told) is None:
+        raise OriginNonsense("The origin sent a field whose name is none (RFC 9112 §5.1).")
+    return told
