@@ -9,6 +9,7 @@ from chunkside.core.freshness import Policy
 from tests.gateway.conftest import close, disk_house
 from tests.support.fake_upstream import Answer
 from tests.support.house import House
+from tests.support.turns import turns
 
 KEY = b"/a.zarr/c/0"
 # Of 3 MiB, so that a range can be small or large.
@@ -179,6 +180,43 @@ async def test_a_whole_that_is_not_stored_is_cut_to_the_range(filled, kind, aske
     await filled.settled()
     assert filled.entry(KEY) is None
     assert filled.origin.open_answers == 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "first", "end"),
+    [
+        (b"bytes=5-14", 206, 5, 15),
+        (b"bytes=9000000-", 206, 9_000_000, 9 * MIB + 1000),
+        (b"bytes=-5", 206, 9 * MIB + 995, 9 * MIB + 1000),
+        (b"bytes=9438184-", 416, 0, 0),
+    ],
+)
+async def test_a_range_of_a_whole_of_unknown_length_waits_for_its_length(
+    filled, asked, status, first, end
+):
+    whole = (BODY * 4)[: 9 * MIB + 1000]
+    filled.origin.script(KEY, Answer(200, ((b"ETag", b'"w"'),), whole, framing="chunked"))
+    gate = filled.origin.hold(KEY, 9 * MIB)
+    asking = filled.start("GET", KEY, (b"Range", asked))
+    await gate.reached()
+    await turns(50)
+    gate.open()
+    got = await asking
+    assert (got.status, got.body) == (status, whole[first:end])
+
+
+async def test_a_range_of_a_whole_of_unknown_length_that_breaks_off_is_an_error(filled):
+    torn = Answer(200, (), BODY, framing="chunked", ends_after=MIB)
+    filled.origin.script(KEY, torn)
+    assert (await filled.get(KEY, (b"Range", b"bytes=0-9"))).status == 503
+
+
+async def test_a_whole_that_is_not_kept_and_tells_no_length_passes_whole():
+    """Nobody knows which bytes it will have, and those that were read can't be read again."""
+    small = House(policy=Policy(max_body_bytes=MIB))
+    small.origin.script(KEY, Answer(200, (), BODY, framing="chunked"))
+    got = await small.get(KEY, (b"Range", b"bytes=0-9"))
+    assert (got.status, got.body) == (200, BODY)
 
 
 async def test_a_range_beyond_a_whole_that_is_not_stored_is_416(filled):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Final
@@ -10,7 +11,7 @@ from typing import Final
 from chunkside.core.cache_status import CacheStatus, Result
 from chunkside.core.entry import Stored
 from chunkside.core.heads import SelectedHead, head_of
-from chunkside.core.ranges import select
+from chunkside.core.ranges import range_form, select
 from chunkside.core.request import Request
 from chunkside.gateway.errors import BodyTorn, OriginUnreachable
 from chunkside.gateway.fill import Fill
@@ -23,6 +24,8 @@ from chunkside.gateway.reply import SLICE_BYTES, Reply
 # A body of unknown length is held back this long, so that most readers get a Content-Length.
 _UNKNOWN_LENGTH_BYTES: Final = 8 << 20
 _UNKNOWN_LENGTH_SECONDS: Final = 1.0
+_RANGE: Final = frozenset({b"range"})
+_BROKE_OFF: Final = "The origin broke off in the middle of its answer."
 
 
 class Delivery:
@@ -39,10 +42,14 @@ class Delivery:
 
     async def reply(self, request: Request, result: Result, status: CacheStatus) -> Reply:
         try:
-            await self._wait_for_length()
+            fields = request.fields
+            await self._wait_for_length(is_needed=range_form(fields) == "single")
             length = self._body.length
+            if length is None:
+                # Which part that would be nobody can tell.
+                fields = fields.without(_RANGE)
             stored = self._stored(length or 0)
-            head = head_of(stored, select(request.fields, stored))
+            head = head_of(stored, select(fields, stored))
             body: bytes | AsyncIterator[Buffer] = b""
             if length is None and head.status == 200:
                 body = self._stream(0, None)
@@ -69,8 +76,14 @@ class Delivery:
         stored = self._filled.stored
         return stored if self._filled.part is not None else replace(stored, length=length)
 
-    async def _wait_for_length(self) -> None:
+    async def _wait_for_length(self, *, is_needed: bool) -> None:
+        """`is_needed`: a range has no place in a body of unknown length."""
         if self._body.length is not None:
+            return
+        if is_needed:
+            await self._body.until_length_is_known(sys.maxsize)
+            if self._body.is_torn:
+                raise OriginUnreachable(_BROKE_OFF)
             return
         try:
             async with asyncio.timeout(_UNKNOWN_LENGTH_SECONDS):
@@ -86,7 +99,7 @@ class Delivery:
         try:
             whole = await self._body.whole()
         except BodyTorn as torn:
-            raise OriginUnreachable("The origin broke off in the middle of its answer.") from torn
+            raise OriginUnreachable(_BROKE_OFF) from torn
         return whole[head.first - self._first : head.end - self._first]
 
     async def _stream(self, position: int, end: int | None) -> AsyncIterator[Buffer]:
