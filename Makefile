@@ -85,6 +85,7 @@ bench: $(if $(wildcard tests/bench/__main__.py),dev-venv)
 soak: $(if $(wildcard tests/bench/soak.py),dev-venv)
 	@test -f tests/bench/soak.py || { echo 'soak: nothing to run yet' >&2; exit 2; }
 	.venv-dev/bin/python -m tests.bench.soak $(ARGS)
+	.venv-dev/bin/python -m tests.bench.kills 200
 
 mutants: $(if $(wildcard tests/mutants/__main__.py),dev-venv)
 	@test -f tests/mutants/__main__.py || { echo 'mutants: nothing to run yet' >&2; exit 2; }

@@ -159,6 +159,7 @@ async def test_entries_are_shown_as_the_data_port_knows_them(console, held):
             "ttl": 290.0,
             "must_validate": False,
             "partition": None,
+            "variant": None,
         },
         {
             "route": "/",
@@ -170,9 +171,22 @@ async def test_entries_are_shown_as_the_data_port_knows_them(console, held):
             "ttl": 290.0,
             "must_validate": False,
             "partition": None,
+            "variant": None,
         },
     ]
     assert await listed(console, b"/a/c/0/") == []
+
+
+async def test_variants_are_listed_one_by_one(console, house):
+    bodies = {b"de": b"hallo", b"en": b"hello!"}
+    house.origin.put_variants(b"/data" + KEY, b"accept-language", bodies)
+    for language in (b"de", b"en"):
+        await house.get(KEY, (b"Accept-Language", language))
+    await house.settled()
+    german, english = await listed(console)
+    assert (german["bytes"], english["bytes"]) == (5, 6)
+    assert len(german["variant"]) == len(english["variant"]) == 8
+    assert german["variant"] != english["variant"]
 
 
 async def test_a_partition_is_named_and_no_credential_is_shown(console, house):

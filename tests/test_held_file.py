@@ -8,6 +8,7 @@ import pytest
 
 from chunkside.core.decision import Refuse
 from chunkside.core.entry import Part
+from chunkside.core.fields import Fields
 from chunkside.server.stored_file import FileRequest, HeldFile
 from chunkside.store.body_store import DiskBodyStore
 from tests.support.house import House
@@ -104,6 +105,21 @@ async def test_partitions_are_asked_for_by_the_name_that_entries_show(house):
     assert f"Under other partitions something is: {partition.decode()}." in told
     assert BODY in content(await ask(house, KEY, partition=partition))
     assert "under that partition" in await refused(house, KEY, partition=b"00000000")
+
+
+async def test_fields_select_among_variants_as_they_do_on_the_data_port(house):
+    bodies = {b"de": b"hallo" * 2000, b"en": b"hello" * 2000}
+    house.origin.put_variants(b"/data" + KEY, b"accept-language", bodies)
+    for language in bodies:
+        await house.get(KEY, (b"Accept-Language", language))
+    for language, body in bodies.items():
+        fields = Fields([(b"Accept-Language", language)])
+        assert body in content(await ask(house, KEY, fields=fields))
+    told = await refused(house, KEY)
+    assert (
+        "Variants are held, none for what this request has of these fields: accept-language."
+        in told
+    )
 
 
 async def test_what_a_write_fell_on_is_not_held(house):

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Final, assert_never
 
 from chunkside.core.decision import Refuse
-from chunkside.core.entry import Absent, Entry, Now, Partial, Present
+from chunkside.core.entry import Absent, Now, Partial, Present, Selected
 from chunkside.core.freshness import Policy, absence_under, age, remaining
 from chunkside.core.key import Object, classify, object_path
 from chunkside.core.route import Route
 from chunkside.core.routes import Branch, Routes, whole, without_covered
 from chunkside.gateway.edges import Edges
-from chunkside.gateway.inventory import Held, Inventory
+from chunkside.gateway.inventory import Inventory, Listed
 from chunkside.gateway.purging import Purged, Purging, Softened
 from chunkside.held_file import held_file
 from chunkside.metrics import Metrics
@@ -159,7 +159,7 @@ class SidecarConsole:
             raise BadCursor(cursor)
         return int(found[2], 16), int(found[3], 16)
 
-    def _shown(self, route: Route, page: Iterable[Held]) -> list[dict[str, object]]:
+    def _shown(self, route: Route, page: Iterable[Listed]) -> list[dict[str, object]]:
         edges, shown = self._edges(route), []
         now, policy = edges.now(), edges.policy
         for held in page:
@@ -167,12 +167,12 @@ class SidecarConsole:
             # Another route may be the one that takes what this one would call by that target.
             if target is None or self._routes.choose(target) is not route:
                 continue
-            entry: Entry | None = held.entry
+            entry: Selected | None = held.entry
             if isinstance(entry, Absent):
                 key_class = classify(held.key.target, route.metadata_names)
                 entry = absence_under(entry, key_class, policy)
             if entry is not None:
-                members = _members(Held(held.key, entry), target, now, policy)
+                members = _members(Listed(held.key, entry), target, now, policy)
                 shown.append({"route": route.name, **members})
         return shown
 
@@ -280,7 +280,7 @@ def _plain(value: object) -> object:
             return value
 
 
-def _members(held: Held, target: bytes, now: Now, policy: Policy) -> dict[str, object]:
+def _members(held: Listed, target: bytes, now: Now, policy: Policy) -> dict[str, object]:
     """`bytes`: of the body. `ttl`: negative by how long it has been stale."""
     partition = held.key.namespace.partition
     members: dict[str, object] = {"target": target.decode(errors="backslashreplace")}
@@ -288,14 +288,15 @@ def _members(held: Held, target: bytes, now: Now, policy: Policy) -> dict[str, o
         case Present(stored, body, _, must_validate):
             elapsed = age(stored.requested_at, now, stored.initial_age)
             left = remaining(stored, now, policy)
+            variant = stored.variant
             members |= {"kind": "body", "status": stored.status, "bytes": body.length}
         case Partial(stored, bodies, _, must_validate):
             elapsed = age(stored.requested_at, now, stored.initial_age)
             left = remaining(stored, now, policy)
-            size = sum(body.length for body in bodies)
+            size, variant = sum(body.length for body in bodies), stored.variant
             members |= {"kind": "range", "status": 206, "bytes": size, "ranges": len(bodies)}
         case Absent(status, requested_at, lifetime):
-            must_validate = False
+            must_validate, variant = False, b""
             elapsed = age(requested_at, now)
             left = lifetime - elapsed
             members |= {"kind": "marker", "status": status, "bytes": 0}
@@ -306,6 +307,7 @@ def _members(held: Held, target: bytes, now: Now, policy: Policy) -> dict[str, o
         "ttl": _seconds(left),
         "must_validate": must_validate,
         "partition": partition[:8].decode() or None,
+        "variant": variant.hex()[:8] or None,
     }
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Final, assert_never
 
 from chunkside.core.decision import Refuse
-from chunkside.core.entry import Absent, BodyRef, Entry, Partial, Present
+from chunkside.core.entry import Absent, BodyRef, Partial, Present, Selected
 from chunkside.core.fields import Fields
 from chunkside.core.key import CacheKey
 from chunkside.core.route import Route
+from chunkside.core.variants import choose, is_selected_by, varied_names
 from chunkside.gateway.edges import Edges
 from chunkside.gateway.errors import StoreFault
 from chunkside.routing import OpenRoute
@@ -23,11 +24,11 @@ async def held_file(opened: OpenRoute, request: FileRequest) -> HeldFile | Refus
     edges, key = opened.edges, _key(opened.route, opened.edges, request)
     if isinstance(key, Refuse):
         return key
-    entry = edges.look_up(key)
+    entry = choose(edges.look_up(key), request.fields)
     if entry is None or (isinstance(entry, Partial) and _file(entry, request) is None):
         # What lies on disk may not have been taken in yet.
         await opened.gateway.adoption.look(key, request.part)
-        entry = edges.look_up(key)
+        entry = choose(edges.look_up(key), request.fields)
     body = None if entry is None else _file(entry, request)
     if body is None:
         return _not_held(_what_is_held(entry, request) + _held_by_others(edges, key))
@@ -64,7 +65,9 @@ def _other_keys(edges: Edges, key: CacheKey) -> list[CacheKey]:
     return sorted(found, key=lambda other: other.namespace.partition)
 
 
-def _file(entry: Entry, request: FileRequest) -> BodyRef | None:
+def _file(entry: Selected, request: FileRequest) -> BodyRef | None:
+    if not isinstance(entry, Absent) and not is_selected_by(entry.stored, request.fields):
+        return None
     match entry:
         case Present(_, body):
             return body
@@ -76,7 +79,12 @@ def _file(entry: Entry, request: FileRequest) -> BodyRef | None:
             assert_never(entry)
 
 
-def _what_is_held(entry: Entry | None, request: FileRequest) -> str:
+def _what_is_held(entry: Selected | None, request: FileRequest) -> str:
+    if isinstance(entry, Present | Partial) and not is_selected_by(entry.stored, request.fields):
+        names = _listed(
+            sorted(name.decode("latin-1") for name in varied_names(entry.stored.fields))
+        )
+        return f"Variants are held, none for what this request has of these fields: {names}."
     match entry:
         case None:
             return "Nothing is held of it."

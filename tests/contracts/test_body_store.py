@@ -221,6 +221,27 @@ def test_a_later_commit_takes_the_place_of_an_earlier_one(store, runner, length)
     runner.run(scenario())
 
 
+def test_variants_of_one_key_lie_beside_each_other(store, runner):
+    async def scenario():
+        contents = {name: some_bytes(SMALL) for name in (b"", b"d" * 32, b"e" * 32)}
+        bodies = {name: await keep(store, each, variant=name) for name, each in contents.items()}
+        for name, body in bodies.items():
+            assert body.variant == name
+            assert await read_all(await store.open(body)) == contents[name]
+        # By path only what doesn't vary can be looked for.
+        found = await store.find(a_key())
+        assert found is not None
+        assert found.body == bodies[b""]
+        scanned = {each.body for batch in [b async for b in store.scan()] for each in batch}
+        assert scanned == set(bodies.values())
+        await store.remove([bodies[b"d" * 32]])
+        with pytest.raises(StoreFault):
+            await store.open(bodies[b"d" * 32])
+        assert await read_all(await store.open(bodies[b"e" * 32])) == contents[b"e" * 32]
+
+    runner.run(scenario())
+
+
 def test_of_two_interleaved_fills_the_later_commit_is_the_one_that_stays(store, runner):
     async def scenario():
         contents = [some_bytes(LARGE), some_bytes(LARGE)]

@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from chunkside.core.budget import Kind, Limits, Reason, Removal
 from chunkside.core.entry import (
@@ -11,10 +11,10 @@ from chunkside.core.entry import (
     Entry,
     Held,
     Now,
-    Partial,
     Present,
     StampPair,
     Stored,
+    Variants,
 )
 from chunkside.core.key import CacheKey, Namespace
 from chunkside.core.lease import Lease
@@ -54,35 +54,48 @@ def memory_of_entry(what: Held) -> int:
     return cost if target in {b"/a", b"/a/b"} else cost + 400 + len(target)
 
 
-RANGE_COST = 700
+HANGING_COST = 700
+MOST_VARIANTS = 8
+Generation = tuple[bytes, int]
 
 
 def only_body(what: Held) -> BodyRef:
     return what.body if isinstance(what, Present) else what.bodies[0]
 
 
+def hangs(file: BodyRef) -> bool:
+    return file.part is not None or file.variant != b""
+
+
 @dataclass
 class Running:
-    """A fill under way, as the model sees it. `only`: a generation, or nothing yet."""
+    """A fill under way, as the model sees it. `only`: generations, by variant."""
 
     lease: Lease
     stamps: StampPair
+    asked_at: Now
     is_good: bool
     is_refuted: bool = False
-    only: tuple[bytes, int] | None = None
+    is_denied: bool = False
+    only: dict[bytes, Generation | None] = field(default_factory=dict)
+
+    def may_have(self, what: Stored) -> bool:
+        """Whether bytes under that head contradict nothing that was seen since it was asked."""
+        if self.is_denied:
+            return False
+        if what.variant in self.only:
+            return self.only[what.variant] == generation_of(what)
+        return all(what.variant != b"" != other for other in self.only)
 
 
 class IndexModel:
-    """Oldest first in each dict. `heads`: of keys that ranges are held of; the ranges are among the
-    `files`.
-    """
+    """Oldest first in each dict. `kept`: by variant; the ranges are among the `files`."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.cold: OrderedDict[CacheKey, Absent] = OrderedDict()
         self.hot: OrderedDict[CacheKey, Absent] = OrderedDict()
-        self.bodies: dict[CacheKey, Present] = {}
-        self.heads: dict[CacheKey, Partial] = {}
+        self.kept: dict[CacheKey, OrderedDict[bytes, Held]] = {}
         self.files: OrderedDict[BodyRef, None] = OrderedDict()
         self.running: list[Running] = []
         self.reserved: list[int] = []
@@ -93,18 +106,22 @@ class IndexModel:
 
     @property
     def keys(self) -> list[CacheKey]:
-        return [*self.markers, *self.bodies, *self.heads]
+        return [*self.markers, *self.kept]
+
+    def kept_of(self, key: CacheKey) -> OrderedDict[bytes, Held]:
+        return self.kept.get(key, OrderedDict())
 
     def touch(self, key: CacheKey) -> None:
         for entries in (self.cold, self.hot):
             if key in entries:
                 self.hot[key] = entries.pop(key)
                 return
-        if key in self.bodies:
-            self.files.move_to_end(self.bodies[key].body)
+        plain = self.kept_of(key).get(b"")
+        if isinstance(plain, Present):
+            self.files.move_to_end(plain.body)
 
     def touch_file(self, file: BodyRef) -> None:
-        if file.part is None:
+        if not hangs(file):
             self.touch(file.key)
         elif file in self.files:
             self.files.move_to_end(file)
@@ -118,9 +135,8 @@ class IndexModel:
         return removal
 
     def memory_of_files(self) -> int:
-        heads = sum(map(memory_of_entry, self.bodies.values()))
-        heads += sum(map(memory_of_entry, self.heads.values()))
-        return heads + RANGE_COST * sum(file.part is not None for file in self.files)
+        heads = (held for kept in self.kept.values() for held in kept.values())
+        return sum(map(memory_of_entry, heads)) + HANGING_COST * sum(map(hangs, self.files))
 
     def memory(self) -> int:
         return self.memory_of_files() + self.bytes_of_markers()
@@ -143,26 +159,37 @@ class IndexModel:
         self.reserved.append(size)
         return self.make_room()
 
-    def ranges_of(self, key: CacheKey) -> list[BodyRef]:
-        held = [file for file in self.files if file.key == key and file.part is not None]
+    def files_of(self, key: CacheKey, variant: bytes) -> list[BodyRef]:
+        held = [file for file in self.files if file.key == key and file.variant == variant]
         return sorted(held, key=lambda file: file.first)
 
     def held(self, key: CacheKey) -> Entry | None:
-        if key in self.heads:
-            return replace(self.heads[key], bodies=tuple(self.ranges_of(key)))
-        return self.bodies.get(key) or self.markers.get(key)
+        kept = self.kept.get(key)
+        if kept is None:
+            return self.markers.get(key)
+        held = tuple(self.with_files(each) for each in kept.values())
+        return held[0] if b"" in kept else Variants(held)
+
+    def variant(self, key: CacheKey, variant: bytes) -> Held | None:
+        held = self.kept_of(key).get(variant)
+        return None if held is None else self.with_files(held)
+
+    def with_files(self, held: Held) -> Held:
+        if isinstance(held, Present):
+            return held
+        files = self.files_of(held.stored.key, held.stored.variant)
+        return replace(held, bodies=tuple(files))
 
     def forget_file(self, file: BodyRef, reason: Reason) -> list[Removal]:
         """One range, or a body."""
         if file not in self.files:
             return []
         del self.files[file]
-        if file.part is None:
-            del self.bodies[file.key]
-            return [Removal("body", reason, file)]
-        if not self.ranges_of(file.key):
-            del self.heads[file.key]
-        return [Removal("range", reason, file)]
+        if not self.files_of(file.key, file.variant):
+            del self.kept[file.key][file.variant]
+        if not self.kept[file.key]:
+            del self.kept[file.key]
+        return [Removal(kind_of(file), reason, file)]
 
     def forget(self, key: CacheKey, reason: Reason) -> list[Removal]:
         for markers in (self.cold, self.hot):
@@ -177,15 +204,47 @@ class IndexModel:
             if running.lease.key in fallen and running is not but:
                 running.is_good = False
 
-    def limit(self, what: Held, but: Running | None) -> None:
+    def limit(self, what: Stored, but: Running | None) -> None:
         """Those who asked before may store nothing now but more of the same bytes."""
         generation = generation_of(what)
         for running in self.running:
-            if running.lease.key != what.stored.key or running is but:
+            if running.lease.key != what.key or running is but:
                 continue
-            if generation is None or running.only not in (None, generation):
+            if generation is None or not running.may_have(what):
                 running.is_good = False
-            running.only = generation
+            running.only[what.variant] = generation
+
+    def see(
+        self, what: Stored, by: Running, *, is_allowed: bool, is_relayed: bool
+    ) -> list[Removal]:
+        key = what.key
+        others = [held for held in self.rivals(what) if is_surely_other(held.stored, what)]
+        if not is_allowed or not by.may_have(what):
+            is_newer = all(
+                held.stored.requested_at.boot < what.requested_at.boot for held in others
+            )
+            return self.fall([key], "replaced") if others and is_newer else []
+        if what.variant in self.kept_of(key) and not others:
+            return []
+        if generation_of(what) is not None or not is_relayed:
+            self.limit(what, by)
+        return [
+            removal
+            for held in others
+            for file in self.files_of(key, held.stored.variant)
+            for removal in self.forget_file(file, "replaced")
+        ]
+
+    def rivals(self, what: Stored) -> list[Held]:
+        """What goes if that is put: variants go for their own, all else for anything."""
+        kept = self.kept_of(what.key)
+        do_vary = what.variant != b"" and b"" not in kept
+        return [held for each, held in kept.items() if each == what.variant or not do_vary]
+
+    def deny(self, key: CacheKey) -> list[Removal]:
+        for running in self.running:
+            running.is_denied = running.is_denied or running.lease.key == key
+        return self.forget(key, "replaced")
 
     def refute(self, key: CacheKey) -> list[Removal]:
         for running in self.running:
@@ -198,32 +257,34 @@ class IndexModel:
 
     def put(self, what: Held, by: Running | None) -> list[Removal]:
         key, file = what.stored.key, only_body(what)
-        old = self.held(key)
-        is_same = not (old is None or isinstance(old, Absent)) and is_one_generation(old, what)
-        if not is_same:
-            self.limit(what, by)
+        old = self.variant(key, file.variant)
+        if old is None or not is_one_generation(old, what):
+            self.limit(what.stored, by)
         elif file.part is not None:
-            assert isinstance(old, Present | Partial)
             return self.join(old, what, file)
-        removed = self.forget(key, "replaced")
+        removed = self.make_way(what.stored)
         refusal = self.why_too_large(what)
         if refusal is not None:
             return [*removed, Removal(kind_of(file), refusal, file)]
-        if isinstance(what, Present):
-            self.bodies[key] = what
-        else:
-            self.heads[key] = what
+        self.kept.setdefault(key, OrderedDict())[file.variant] = what
         self.files[file] = None
         return removed + self.make_room()
+
+    def make_way(self, new: Stored) -> list[Removal]:
+        key, going = new.key, [held.stored.variant for held in self.rivals(new)]
+        if key in self.markers:
+            return self.forget(key, "replaced")
+        kept = self.kept_of(key)
+        if not going and len(kept) == MOST_VARIANTS:
+            going = [next(iter(kept))]
+        files = [file for variant in going for file in self.files_of(key, variant)]
+        return [removal for file in files for removal in self.forget_file(file, "replaced")]
 
     def join(self, old: Held, what: Held, file: BodyRef) -> list[Removal]:
         key = what.stored.key
         if what.stored.requested_at.boot >= old.stored.requested_at.boot:
             newer = replace(old, stored=what.stored, must_validate=what.must_validate)
-            if isinstance(newer, Present):
-                self.bodies[key] = newer
-            else:
-                self.heads[key] = newer
+            self.kept[key][file.variant] = newer
         refusal = self.why_too_large(what)
         is_held = isinstance(old, Present) or any(
             held.first <= file.first and file.last <= held.last and held.part != file.part
@@ -233,7 +294,7 @@ class IndexModel:
             return [Removal("range", refusal or "replaced", file), *self.make_room()]
         within = [
             held
-            for held in self.ranges_of(key)
+            for held in self.files_of(key, file.variant)
             if file.first <= held.first and held.last <= file.last
         ]
         self.files[file] = None
@@ -244,18 +305,17 @@ class IndexModel:
         key, file = what.stored.key, only_body(what)
         if any(running.lease.key == key for running in self.running):
             return None
-        old = self.held(key)
-        if old is None:
-            return self.put(what, None)
-        if isinstance(what, Present) and not isinstance(old, Partial):
+        if key in self.markers:
+            return None if file.part is None else [Removal("range", "replaced", file)]
+        old, rivals = self.variant(key, file.variant), self.rivals(what.stored)
+        if isinstance(what, Present) and isinstance(old, Present):
             return None
-        is_same = not isinstance(old, Absent) and is_one_generation(old, what)
-        if is_same and any(held.part == file.part for held in self.ranges_of(key)):
+        is_same = old is not None and is_one_generation(old, what)
+        files = self.files_of(key, file.variant)
+        if is_same and file.part is not None and any(held.part == file.part for held in files):
             return None
-        if isinstance(old, Absent):
-            return [Removal("range", "replaced", file)]
-        is_older = old.stored.requested_at.wall >= what.stored.requested_at.wall
-        if is_older and not is_one_generation(old, what):
+        asked_at = what.stored.requested_at.wall
+        if not is_same and any(held.stored.requested_at.wall >= asked_at for held in rivals):
             return [Removal(kind_of(file), "replaced", file)]
         return self.put(what, None)
 
@@ -263,7 +323,7 @@ class IndexModel:
         limits, file = self.limits, only_body(what)
         if file.blocks * 512 > limits.budget_bytes - limits.marker_reserve_bytes:
             return "budget"
-        memory = memory_of_entry(what) + (0 if file.part is None else RANGE_COST)
+        memory = memory_of_entry(what) + (HANGING_COST if hangs(file) else 0)
         return "index_memory" if memory > limits.memory_bytes - limits.memory_bytes // 4 else None
 
     def make_room(self) -> list[Removal]:
@@ -287,21 +347,17 @@ class IndexModel:
             removed.append(self.evict_file("index_memory"))
         return removed
 
-    def freshen(self, key: CacheKey, head: Stored) -> list[Removal]:
-        if key in self.bodies:
-            self.bodies[key] = replace(self.bodies[key], stored=head, must_validate=False)
-        else:
-            self.heads[key] = replace(self.heads[key], stored=head, must_validate=False)
+    def freshen(self, head: Stored) -> list[Removal]:
+        kept = self.kept[head.key]
+        kept[head.variant] = replace(kept[head.variant], stored=head, must_validate=False)
         return self.make_room()
 
     def make_stale(self, key: CacheKey) -> list[Removal]:
-        if key in self.bodies:
-            self.bodies[key] = replace(self.bodies[key], must_validate=True)
-            return []
-        if key in self.heads:
-            self.heads[key] = replace(self.heads[key], must_validate=True)
-            return []
-        return self.forget(key, "invalidated")
+        if key not in self.kept:
+            return self.forget(key, "invalidated")
+        for variant, held in self.kept[key].items():
+            self.kept[key][variant] = replace(held, must_validate=True)
+        return []
 
     def mark(self, key: CacheKey, absent: Absent, by: Running) -> list[Removal]:
         limits, cost = self.limits, cost_of_marker(key)
@@ -331,12 +387,23 @@ def kind_of(file: BodyRef) -> Kind:
     return "body" if file.part is None else "range"
 
 
-def generation_of(what: Held) -> tuple[bytes, int] | None:
-    tag = what.stored.fields.get(b"etag")
-    return (tag, what.stored.length) if tag is not None and tag.startswith(b'"') else None
+def generation_of(what: Stored) -> Generation | None:
+    tag = what.fields.get(b"etag")
+    return (tag, what.length) if tag is not None and tag.startswith(b'"') else None
+
+
+def is_surely_other(held: Stored, new: Stored) -> bool:
+    """Whether two heads can't be of the same bytes."""
+    if held.variant != new.variant:
+        return True
+    if generation_of(new) is not None:
+        return generation_of(held) != generation_of(new)
+    tags = [what.fields.get(b"etag") for what in (held, new)]
+    opaque = [None if tag is None else tag.removeprefix(b"W/") for tag in tags]
+    return None not in opaque and opaque[0] != opaque[1]
 
 
 def is_one_generation(one: Held, other: Held) -> bool:
-    generation = generation_of(one)
-    is_same = generation is not None and generation == generation_of(other)
+    generation = generation_of(one.stored)
+    is_same = generation is not None and generation == generation_of(other.stored)
     return is_same and one.token == other.token

@@ -52,6 +52,7 @@ def stored(
     initial_age: float = 0.0,
     requested_at: Now = NOW,
     origin_field: bytes | None = None,
+    variant: bytes = b"",
 ) -> Stored:
     return Stored(
         key,
@@ -63,6 +64,7 @@ def stored(
         initial_age,
         requested_at,
         origin_field,
+        variant,
     )
 
 

@@ -1,9 +1,19 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunkside.core.entry import BodyRef, StampPair
-from tests.core.samples import KEY, NEW_YEAR, stored
+from chunkside.core.entry import (
+    BodyRef,
+    StampPair,
+    Variants,
+    helds,
+    of_variant,
+    oldest_request,
+    tokens_of,
+)
+from tests.core.samples import KEY, NEW_YEAR, NOW, absent, earlier, partial, present, stored
 
 WORDS = st.integers(0, 2**64 - 1)
 
@@ -55,3 +65,32 @@ def test_what_can_be_asked_about(lines, etag, has_validator):
 
 def test_the_date_of_the_last_change_is_as_the_origin_sent_it():
     assert stored("last-modified: whenever").last_modified == b"whenever"
+
+
+PLAIN = present(stored(requested_at=earlier(5)))
+GERMAN = present(stored(variant=b"de", requested_at=earlier(9)))
+ENGLISH = replace(partial(stored(variant=b"en"), (0, 9)), token=8)
+
+
+@pytest.mark.parametrize(
+    ("entry", "held", "tokens", "oldest"),
+    [
+        (absent(requested_at=earlier(3)), (), {7}, earlier(3)),
+        (PLAIN, (PLAIN,), {7}, earlier(5)),
+        (Variants((ENGLISH,)), (ENGLISH,), {8}, NOW),
+        (Variants((ENGLISH, GERMAN)), (ENGLISH, GERMAN), {7, 8}, earlier(9)),
+    ],
+)
+def test_what_an_entry_holds_and_since_when(entry, held, tokens, oldest):
+    assert (helds(entry), tokens_of(entry), oldest_request(entry)) == (held, tokens, oldest)
+
+
+def test_what_an_entry_has_of_one_variant():
+    both = Variants((GERMAN, ENGLISH))
+    assert [of_variant(both, name) for name in (b"de", b"en", b"")] == [GERMAN, ENGLISH, None]
+    assert (of_variant(PLAIN, b""), of_variant(PLAIN, b"de")) == (PLAIN, None)
+    assert of_variant(absent(), b"") is None
+    assert of_variant(None, b"") is None
+    newer = present(stored(variant=b"de"), inode=2)
+    assert both.with_held(newer) == Variants((newer, ENGLISH))
+    assert both.without(b"de").with_held(newer) == Variants((ENGLISH, newer))

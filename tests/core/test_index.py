@@ -227,16 +227,15 @@ def test_a_drop_says_what_died_and_why():
     index.check_invariants()
 
 
-def test_a_conditional_drop_spares_what_came_instead():
+def test_dropping_a_file_spares_what_came_instead_and_fills_go_on():
     index = Index(PLENTY)
     one, two = body(b"/a"), body(b"/a", nonce=2)
     put(index, two)
     lease = index.lease(key(b"/a"), STAMPS, NOW)
-    assert index.drop_if(key(b"/a"), one, "corrupt") == []
+    assert index.drop_file(one.body, "corrupt") == []
+    assert index.drop_file(two.body, "corrupt") == [Removal("body", "corrupt", two.body)]
     assert lease.allows(STAMPS, NOW)
-    assert index.drop_if(key(b"/a"), two, "corrupt") == [Removal("body", "corrupt", two.body)]
-    assert not lease.allows(STAMPS, NOW)
-    assert index.drop_if(key(b"/a"), two, "corrupt") == []
+    assert index.drop_file(two.body, "corrupt") == []
 
 
 def test_an_object_falls_in_all_spellings_queries_and_partitions():

@@ -24,7 +24,6 @@ from chunkside.core.budget import Limits, Reason, Removal
 from chunkside.core.entry import (
     Absent,
     BodyRef,
-    Entry,
     Held,
     Now,
     Part,
@@ -40,7 +39,6 @@ from tests.core.index_model import (
     THERE,
     IndexModel,
     Running,
-    generation_of,
     is_one_generation,
     only_body,
     path_of,
@@ -61,6 +59,9 @@ ROOMY = Limits(10**9)
 PARTS = [Part(*ends) for ends in [(0, 9), (0, 3), (2, 3), (3, 6), (5, 9), (9, 9)]]
 # Two generations that can be told apart, and two ways of not being sure.
 TAGS = ['ETag: "1"', 'ETag: "2"', 'ETag: W/"1"', "X-Nothing: 1"]
+# What doesn't vary comes most often.
+VARIANTS = [b"", b"", b"", b"", b"de", b"en", b"fr"]
+Made = tuple[str, int, int, Part | None, bytes]
 
 
 class IndexStates(RuleBasedStateMachine):
@@ -68,10 +69,9 @@ class IndexStates(RuleBasedStateMachine):
         super().__init__()
         self.index = Index(ROOMY)
         self.model = IndexModel(ROOMY)
-        self.boot = 1_000
+        self.boot, self.wall = 1_000, 10**9
         self.stamps: dict[tuple[str, bytes] | str, int] = {}
         self.last_stamp = 0
-        self.seen: dict[CacheKey, Entry] = {}
         # Files: how many were made, which are the index's, which it gave back.
         self.nonce = 0
         self.taken: set[BodyRef] = set()
@@ -86,7 +86,7 @@ class IndexStates(RuleBasedStateMachine):
 
     @property
     def now(self) -> Now:
-        return Now(float(self.boot), float(self.boot + 10**9))
+        return Now(float(self.boot), float(self.wall))
 
     def current(self, key: CacheKey) -> StampPair:
         return StampPair(
@@ -113,12 +113,20 @@ class IndexStates(RuleBasedStateMachine):
                 self.freed.add(removal.body)
 
     def new_body(
-        self, key: CacheKey, tag: str, length: int, blocks: int, part: Part | None = None
+        self,
+        key: CacheKey,
+        tag: str,
+        length: int,
+        blocks: int,
+        part: Part | None = None,
+        variant: bytes = b"",
+        asked_at: Now | None = None,
     ) -> Held:
         self.nonce += 1
-        head = stored(tag, key=key, length=length, requested_at=self.now)
+        asked_at = asked_at or self.now
+        head = stored(tag, key=key, length=length, requested_at=asked_at, variant=variant)
         size, inode = length if part is None else part.length, self.nonce % 3
-        ref = BodyRef(key, inode, self.nonce, size, blocks, part)
+        ref = BodyRef(key, inode, self.nonce, size, blocks, part, variant)
         token = self.current(key).token
         return Present(head, ref, token) if part is None else Partial(head, (ref,), token)
 
@@ -136,6 +144,7 @@ class IndexStates(RuleBasedStateMachine):
         st.sampled_from([10, 11]),
         st.sampled_from([0, 8, 16, 40]),
         st.none() | st.sampled_from(PARTS),
+        st.sampled_from(VARIANTS),
     )
 
     @rule(key=keys)
@@ -144,7 +153,7 @@ class IndexStates(RuleBasedStateMachine):
         current = self.current(key)
         lease = self.index.lease(key, current, self.now)
         is_open = max(stamp >> 32 for stamp in self.parts(current)) <= self.boot
-        self.model.running.append(Running(lease, current, is_good=is_open))
+        self.model.running.append(Running(lease, current, self.now, is_good=is_open))
 
     def pick(self, choice: int) -> Running:
         return self.model.running[choice % len(self.model.running)]
@@ -159,13 +168,12 @@ class IndexStates(RuleBasedStateMachine):
 
     @precondition(lambda self: self.model.running)
     @rule(choice=picks, made=bodies_made)
-    def store(self, choice: int, made: tuple[str, int, int, Part | None]) -> None:
+    def store(self, choice: int, made: Made) -> None:
         running = self.pick(choice)
         key = running.lease.key
-        what = self.new_body(key, *made)
+        what = self.new_body(key, *made, asked_at=running.asked_at)
         told = self.index.store(running.lease, self.current(key), what, self.now)
-        is_more = running.only in (None, generation_of(what))
-        assert (told is not None) == (self.allows(running) and is_more)
+        assert (told is not None) == (self.allows(running) and running.may_have(what.stored))
         if told is not None:
             self.taken.add(only_body(what))
             self.agree(told, self.model.put(what, running))
@@ -180,14 +188,14 @@ class IndexStates(RuleBasedStateMachine):
         )
         others = [file for file in self.model.files if file.key != key]
         told = self.index.remember(running.lease, self.current(key), absent, self.now)
-        is_news = not running.is_refuted and running.only is None
+        is_news = not running.is_refuted and not running.only
         assert (told is not None) == (self.allows(running) and is_news)
         if told is not None:
             self.agree(told, self.model.mark(key, absent, running))
             assert others == [file for file in self.model.files if file.key != key]
 
     @rule(key=keys, made=bodies_made | st.none())
-    def fill(self, key: CacheKey, made: tuple[str, int, int, Part | None] | None) -> None:
+    def fill(self, key: CacheKey, made: Made | None) -> None:
         """A fill that nothing comes between: of a body, or of an absence."""
         self.ask(key)
         last = len(self.model.running) - 1
@@ -202,25 +210,47 @@ class IndexStates(RuleBasedStateMachine):
     def freshen(self, choice: int, is_the_same: bool) -> None:
         running = self.pick(choice)
         key = running.lease.key
-        held = self.model.held(key)
-        old = self.new_body(key, TAGS[0], 10, 8)
-        if isinstance(held, Present | Partial) and is_the_same:
+        old = self.new_body(key, TAGS[0], 10, 8, variant=VARIANTS[choice % len(VARIANTS)])
+        held = self.model.variant(key, old.stored.variant)
+        if held is not None and is_the_same:
             old = held
         head = replace(old.stored, requested_at=self.now)
         told = self.index.freshen(running.lease, self.current(key), old, head, self.now)
         is_held = (
-            isinstance(held, Present | Partial)
+            held is not None
             and (held == old or is_one_generation(held, old))
             and held.token == self.current(key).token
-            and running.only in (None, generation_of(held))
+            and running.may_have(held.stored)
         )
         assert (told is not None) == (is_held and self.allows(running))
         if told is not None:
-            self.agree(told, self.model.freshen(key, head))
+            self.agree(told, self.model.freshen(head))
 
-    @rule(key=keys, made=bodies_made)
-    def adopt(self, key: CacheKey, made: tuple[str, int, int, Part | None]) -> None:
-        what = self.new_body(key, *made)
+    @precondition(lambda self: self.model.running)
+    @rule(choice=picks, made=bodies_made, is_relayed=st.booleans())
+    def see(self, choice: int, made: Made, is_relayed: bool) -> None:
+        """Bytes begin to arrive, and may never be stored."""
+        running = self.pick(choice)
+        tag, length, _, _, variant = made
+        head = stored(
+            tag,
+            key=running.lease.key,
+            length=length,
+            requested_at=running.asked_at,
+            variant=variant,
+        )
+        how = {"is_allowed": self.allows(running), "is_relayed": is_relayed}
+        self.agree(self.index.see(running.lease, head, **how), self.model.see(head, running, **how))
+
+    @rule(key=keys)
+    def deny(self, key: CacheKey) -> None:
+        """Some answer shows that the key is absent, and makes no marker."""
+        self.agree(self.index.deny(key), self.model.deny(key))
+
+    @rule(key=keys, made=bodies_made, sooner=st.sampled_from([0, 5, 300]))
+    def adopt(self, key: CacheKey, made: Made, sooner: int) -> None:
+        asked_at = Now(self.now.boot - sooner, self.now.wall - sooner)
+        what = self.new_body(key, *made, asked_at=asked_at)
         told, expected = self.index.adopt(what), self.model.adopt(what)
         assert (told is None) == (expected is None)
         if told is not None and expected is not None:
@@ -257,13 +287,6 @@ class IndexStates(RuleBasedStateMachine):
         self.index.touch(key)
         self.model.touch(key)
 
-    @rule(key=keys)
-    def look(self, key: CacheKey) -> None:
-        """Somebody looks, and will come back with what he saw."""
-        entry = self.index.look_up(key)
-        if entry is not None:
-            self.seen[key] = entry
-
     @rule(key=keys, reason=st.sampled_from(["invalidated", "purged", "corrupt"]))
     def drop(self, key: CacheKey, reason: Reason) -> None:
         self.agree(self.index.drop(key, reason), self.model.fall([key], reason))
@@ -278,19 +301,12 @@ class IndexStates(RuleBasedStateMachine):
         """The array that the key belongs to was rewritten."""
         self.agree(self.index.make_stale(key, "invalidated"), self.model.make_stale(key))
 
-    @precondition(lambda self: self.seen)
-    @rule(choice=picks)
-    def drop_what_was_seen(self, choice: int) -> None:
-        key, entry = list(self.seen.items())[choice % len(self.seen)]
-        told = self.index.drop_if(key, entry, "corrupt")
-        self.agree(told, self.model.fall([key], "corrupt") if self.model.held(key) == entry else [])
-
     @rule()
     def expire(self) -> None:
-        """Drops every marker that is past its life, as a sweep does."""
+        """Drops every marker that is past its life."""
         for key, absent in list(self.model.markers.items()):
             if self.boot - absent.requested_at.boot >= absent.lifetime:
-                told = self.index.drop_if(key, absent, "expired")
+                told = self.index.drop(key, "expired")
                 self.agree(told, self.model.fall([key], "expired"))
 
     @rule(key=keys, closed_for=st.sampled_from([0, 0, 7]), is_purge=st.booleans())
@@ -319,6 +335,12 @@ class IndexStates(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([1, 7, 300]))
     def wait(self, seconds: int) -> None:
         self.boot += seconds
+        self.wall += seconds
+
+    @rule(seconds=st.sampled_from([-(10**6), -30, -1, 1, 3600]))
+    def set_the_clock(self, seconds: int) -> None:
+        """Wall time steps; boot time never does."""
+        self.wall += seconds
 
     # What holds after each.
 
@@ -331,7 +353,7 @@ class IndexStates(RuleBasedStateMachine):
         assert self.index.memory_in_use == self.model.memory()
         assert (self.index.markers.count, self.index.bodies.count, self.index.key_count) == (
             len(self.model.markers),
-            len(self.model.bodies),
+            sum(file.part is None for file in self.model.files),
             len(self.model.keys),
         )
 

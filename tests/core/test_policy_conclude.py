@@ -18,6 +18,7 @@ from chunkside.core.entry import Now, Part
 from chunkside.core.freshness import Policy
 from chunkside.core.policy import conclude, conclude_absence, proves_existence
 from chunkside.core.ranges import is_changed
+from chunkside.core.variants import is_selected_by, variant_of
 from tests.core.samples import KEY, NOW, absent, earlier, fields, head, present, request, stored
 
 POLICY = Policy()
@@ -272,13 +273,31 @@ def test_a_304_that_names_another_version_freshens_nothing(held, told):
     assert "another version" in answer.detail
 
 
-@pytest.mark.parametrize(
-    "line", ["Cache-Control: no-store", "Cache-Control: private, max-age=60", "Vary: Accept"]
-)
+@pytest.mark.parametrize("line", ["Cache-Control: no-store", "Cache-Control: private, max-age=60"])
 def test_what_may_not_be_stored_any_more_is_asked_for_each_time(line):
     told = freshened(line)
     assert told.origin_lifetime == 0.0
     assert line.encode() in b"\n".join(b": ".join(field) for field in told.fields)
+
+
+@pytest.mark.parametrize("told", ["Vary: Accept", "Vary: *", "Vary: Accept-Language, Accept"])
+@pytest.mark.parametrize("held", [[], ["Vary: Accept-Language"]])
+def test_what_varies_otherwise_than_it_did_is_asked_for_each_time(held, told):
+    asked = request("Accept: x", "Accept-Language: de")
+    variant = variant_of(fields(*held), asked.fields)
+    old = stored('ETag: "a"', "Cache-Control: max-age=60", *held, variant=variant)
+    now = freshened("Cache-Control: max-age=60", told, old=old, asked=asked)
+    assert now.origin_lifetime == 0.0
+    # What it is selected by stays what its variant was made of.
+    assert is_selected_by(now, asked.fields)
+
+
+def test_what_varies_as_it_did_is_fresh_again():
+    asked = request("Accept-Language: de")
+    variant = variant_of(fields("Vary: Accept-Language"), asked.fields)
+    old = stored('ETag: "a"', "Vary: Accept-Language", variant=variant)
+    lines = "Cache-Control: max-age=60", "Vary: accept-encoding, accept-language"
+    assert freshened(*lines, old=old, asked=asked).origin_lifetime == 60.0
 
 
 def test_what_was_freshened_for_a_page_answers_that_page():

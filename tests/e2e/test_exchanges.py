@@ -95,6 +95,23 @@ def test_several_ranges_are_the_origins_to_answer(
     assert origin.requests()[-1].value("Range") == "bytes=0-1,5-6"
 
 
+@pytest.mark.parametrize("is_warm", [False, True], ids=["cold", "warm"])
+def test_a_range_of_what_is_encoded_says_so_and_is_of_the_encoded_bytes(
+    origin: Origin, sidecar: Sidecar, target: str, is_warm: bool
+) -> None:
+    more = (("Content-Encoding", "gzip"), ("x-amz-meta-a", "b"), ("Cache-Control", "max-age=60"))
+    origin.put(target, BODY, etag='"g"', headers=more)
+    if is_warm:
+        exchange(sidecar.url, target)
+        sidecar.wait_idle()
+    answer = ranged(sidecar, target, "0-9")
+    assert (answer.status, answer.body) == (206, BODY[:10])
+    assert answer.value("Content-Range") == "bytes 0-9/1000"
+    for name, value in (*more, ("ETag", '"g"')):
+        assert answer.value(name) == value
+    assert ranged(sidecar, target, "0-1,5-6").status == 200
+
+
 @pytest.mark.parametrize("asked", ["0-9", "-5", "0-"])
 @pytest.mark.parametrize("is_warm", [False, True], ids=["cold", "warm"])
 def test_an_empty_object_has_no_part(

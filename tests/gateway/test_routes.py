@@ -23,6 +23,16 @@ def there(target):
     return b"/era5" + target
 
 
+async def test_a_write_through_a_route_that_remembers_nothing_drops_another_s_marker(house):
+    other = house.beside("/era5", prefix=b"/data", policy=Policy(cache_missing=False, ttl=0.0))
+    await house.get(OBJECT)
+    assert isinstance(house.entry(OBJECT), Absent)
+    await other.put(there(KEY), b"new")
+    assert house.entry(OBJECT) is None
+    assert house.edges.index.markers.charge == 0
+    assert (await house.get(OBJECT)).body == b"new"
+
+
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "POST"])
 @pytest.mark.parametrize("held", ["body", "absence"])
 async def test_a_write_through_one_is_seen_through_the_other(house, other, method, held):

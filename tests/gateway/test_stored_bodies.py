@@ -271,9 +271,7 @@ UNSTORABLE = {
     "no-store": ((b"Cache-Control", b"no-store"),),
     "private": ((b"Cache-Control", b"private"),),
     "Vary: *": ((b"Vary", b"*"),),
-    "Vary: Cookie": ((b"Vary", b"Accept-Encoding, Cookie"),),
     "Set-Cookie": ((b"Set-Cookie", b"a=b"),),
-    "gzip": ((b"Content-Encoding", b"gzip"),),
     "html": ((b"Content-Type", b"text/html; charset=utf-8"),),
 }
 

@@ -10,6 +10,7 @@ from aiohttp.test_utils import TestClient
 
 from chunkside.core.decision import Refuse
 from chunkside.core.entry import Part
+from chunkside.core.fields import Fields
 from chunkside.server.admin import admin_app
 from chunkside.server.stored_file import FileRequest, HeldFile, parse_file_request
 from chunkside.store.directory import OpenFile
@@ -66,7 +67,8 @@ def test_another_spelling_is_refused(path):
 
 def test_fields_ask_for_a_range_and_a_partition():
     fields = [(b"chunkside-range", b" 5-9"), (b"Chunkside-Partition", b"0123abcd")]
-    assert parse_file_request("/file/a", fields) == FileRequest(b"/a", Part(5, 9), b"0123abcd")
+    asked = FileRequest(b"/a", Part(5, 9), b"0123abcd", Fields(fields))
+    assert parse_file_request("/file/a", fields) == asked
 
 
 @pytest.mark.parametrize(
@@ -94,7 +96,9 @@ async def test_the_whole_file_is_sent_as_arrow(client, console):
     named = response.headers["Content-Disposition"]
     assert named == 'attachment; filename="x.zarr_c_0_1.arrow"'
     assert await response.read() == CONTENT
-    assert console.asked == [FileRequest(b"/x.zarr/c/0%20%22/1")]
+    [asked] = console.asked
+    assert (asked.target, asked.part, asked.partition) == (b"/x.zarr/c/0%20%22/1", None, b"")
+    assert b"user-agent" in asked.fields
     assert (await client.get("/livez")).status == 200
 
 

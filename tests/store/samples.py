@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import uvloop
 
@@ -86,12 +86,16 @@ def a_disk_store(
 
 
 async def keep(
-    store: BodyStore, content: bytes, key: CacheKey | None = None, *, known: bool = True
+    store: BodyStore,
+    content: bytes,
+    key: CacheKey | None = None,
+    *,
+    known: bool = True,
+    variant: bytes = b"",
 ):
     """Commits a body, in pieces; gives its reference."""
-    writer = await store.begin(
-        a_stored(key, length=len(content)), STAMPS, len(content) if known else None
-    )
+    stored = replace(a_stored(key, length=len(content)), variant=variant)
+    writer = await store.begin(stored, STAMPS, len(content) if known else None)
     for at in range(0, len(content), 100_000):
         await writer.append(content[at : at + 100_000])
     return await writer.commit(len(content))

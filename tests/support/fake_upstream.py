@@ -111,6 +111,8 @@ Scripted = Answer | Fault | Callable[[OriginRequest], Answer | None]
 class FakeUpstream:
     def __init__(self, clock: Clock, observer: Observer, *, chunk_bytes: int = 64 << 10) -> None:
         self.objects: dict[bytes, Thing] = {}
+        # By path and by the value of the request field that selects among them.
+        self.variants: dict[bytes, tuple[bytes, dict[bytes, Thing]]] = {}
         self.exchanges: list[Exchange] = []
         self.chunk_bytes = chunk_bytes
         self._clock = clock
@@ -134,6 +136,16 @@ class FakeUpstream:
             etag = b'"%b"' % hashlib.sha1(body).hexdigest()[:16].encode()
         thing = self.objects[path] = Thing(body, etag, last_modified, fields)
         return thing
+
+    def put_variants(self, path: bytes, name: bytes, bodies: dict[bytes, bytes]) -> None:
+        """Puts a representation for each value of the request field `name`; what has another value,
+        or none, gets the object at that path.
+        """
+        things = {
+            value: Thing(body, b'"%b-%d"' % (value, len(body)), fields=((b"Vary", name),))
+            for value, body in bodies.items()
+        }
+        self.variants[path] = name, things
 
     def script(
         self, target: bytes, what: Scripted, *, method: str | None = None, times: int = -1
@@ -225,7 +237,9 @@ class FakeUpstream:
         path = unquote_to_bytes(request.target.partition(b"?")[0])
         match request.method:
             case "GET" | "HEAD":
-                return self._read(request, self.objects.get(path))
+                name, things = self.variants.get(path, (b"", {}))
+                thing = things.get(request.fields.combined(name), self.objects.get(path))
+                return self._read(request, thing)
             case "PUT":
                 status = 204 if path in self.objects else 201
                 thing = self.put(path, body)

@@ -27,10 +27,11 @@ Reason = Literal[
 ]
 
 # Resident bytes, measured (docs/decisions.md) and rounded up: of a marker beside its key's own, at
-# a million keys of 45 bytes; of a body's entry, each field line that it keeps, and each range.
+# a million keys of 45 bytes; of a body's entry, each field line that it keeps, and each file that
+# has a place of its own: of a range, or of a variant.
 MARKER_FIXED_BYTES: Final = 176
 BODY_FIXED_BYTES: Final = 1200
-RANGE_FIXED_BYTES: Final = 700
+HANGING_FILE_BYTES: Final = 700
 _FIELD_LINE_BYTES: Final = 300
 # What a key costs on top if it is not its object's plain path.
 _SPELLING_BYTES: Final = 400
@@ -93,12 +94,21 @@ class Tally:
         self.memory += memory
 
 
+def kind_of(body: BodyRef) -> Kind:
+    return "body" if body.part is None else "range"
+
+
 def removal_of(body: BodyRef, reason: Reason) -> Removal:
-    return Removal("body" if body.part is None else "range", reason, body)
+    return Removal(kind_of(body), reason, body)
+
+
+def hangs(body: BodyRef) -> bool:
+    """Whether a file has a place of its own under its key's, and can go by itself."""
+    return body.part is not None or body.variant != b""
 
 
 def cost_of_entry(held: Held) -> int:
-    """What a body's entry costs in memory, or what one costs that ranges hang under."""
+    """What a body's entry costs in memory, or what one costs that files hang under."""
     key, lines = held.stored.key, held.stored.fields.lines
     texts = sum(len(name) + len(value) + _FIELD_LINE_BYTES for name, value in lines)
     return BODY_FIXED_BYTES + 2 * len(key.target) + _spelling_bytes(key) + texts

@@ -63,7 +63,7 @@ class BodyRef:
 
     `length`: of the bytes in it. `blocks` counts disk blocks of 512 bytes. `inode` and `nonce` are
     both compared on opening, since a path is reused by later fills and an inode by the file system.
-    `part`: which part of the representation it is, None for all of it.
+    `part`: which part of the representation it is, None for all of it. `variant`: as in Stored.
     """
 
     key: CacheKey
@@ -72,6 +72,7 @@ class BodyRef:
     length: int
     blocks: int
     part: Part | None = None
+    variant: bytes = b""
 
     @property
     def name(self) -> tuple[int, int]:
@@ -100,7 +101,8 @@ class Stored:
     part alone. `length`: of the whole representation. `origin_lifetime`: seconds, None where the
     origin gave none; ceilings and defaults are applied at each look-up. `initial_age`: seconds,
     from `Age`. `requested_at`: when the request was sent. `origin_field`: the request's own
-    `Origin`, if any.
+    `Origin`, if any. `variant`: names the values of the request's fields that `Vary` names; b""
+    where it names none.
     """
 
     key: CacheKey
@@ -112,6 +114,7 @@ class Stored:
     initial_age: float
     requested_at: Now
     origin_field: bytes | None
+    variant: bytes = b""
 
     @property
     def etag(self) -> bytes | None:
@@ -136,6 +139,10 @@ class Present:
     body: BodyRef
     token: int
     must_validate: bool = False
+
+    @property
+    def bodies(self) -> tuple[BodyRef, ...]:
+        return (self.body,)
 
     def body_for(self, _part: Part) -> BodyRef | None:
         return self.body
@@ -191,4 +198,58 @@ class Absent:
 
 
 Held = Present | Partial
-Entry = Held | Absent
+
+
+@dataclass(frozen=True, slots=True)
+class Variants:
+    """Representations of one resource that requests select by their fields, each by a variant that
+    isn't b""; the newest last.
+    """
+
+    of: tuple[Held, ...]
+
+    def get(self, variant: bytes) -> Held | None:
+        return next((held for held in self.of if held.stored.variant == variant), None)
+
+    def with_held(self, new: Held) -> Variants:
+        """With one more, or with a newer state of one, which keeps its place."""
+        variant = new.stored.variant
+        if self.get(variant) is None:
+            return Variants((*self.of, new))
+        return Variants(tuple(new if held.stored.variant == variant else held for held in self.of))
+
+    def without(self, variant: bytes) -> Variants:
+        return Variants(tuple(held for held in self.of if held.stored.variant != variant))
+
+
+Selected = Held | Absent
+"""What an entry has for one request."""
+Entry = Selected | Variants
+
+
+def helds(entry: Entry | None) -> tuple[Held, ...]:
+    """Every representation that an entry has bytes of."""
+    match entry:
+        case Variants(of):
+            return of
+        case Present() | Partial():
+            return (entry,)
+        case _:
+            return ()
+
+
+def of_variant(entry: Entry | None, variant: bytes) -> Held | None:
+    """What an entry has of one variant; b"" for what doesn't vary."""
+    return next((held for held in helds(entry) if held.stored.variant == variant), None)
+
+
+def tokens_of(entry: Entry) -> set[int]:
+    """The stamps that an entry was stored under."""
+    return {entry.token} if isinstance(entry, Absent) else {held.token for held in helds(entry)}
+
+
+def oldest_request(entry: Entry) -> Now:
+    """When the oldest of what an entry tells was asked for."""
+    if isinstance(entry, Absent):
+        return entry.requested_at
+    return min((held.stored.requested_at for held in helds(entry)), key=lambda now: now.boot)

@@ -1,4 +1,4 @@
-"""One mapping, key → Present, Partial or Absent, in order of use, within its budgets.
+"""One mapping, key → Present, Partial, Variants or Absent, in order of use, within its budgets.
 
 Whatever dies leaves through a return value, and whoever called unlinks it: the index knows sizes
 and order, and no files. Nothing is stored but under a lease, which any drop or absence of its key
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Final
 
 from chunkside.core.budget import (
     Kind,
@@ -28,12 +29,17 @@ from chunkside.core.entry import (
     Present,
     StampPair,
     Stored,
+    Variants,
+    helds,
+    of_variant,
 )
 from chunkside.core.holdings import Holdings, only_body
 from chunkside.core.key import CacheKey, Object
 from chunkside.core.lease import Lease, Leases
 from chunkside.core.ranges import generation_of, is_changed
 from chunkside.core.room import Room
+
+_MOST_VARIANTS: Final = 8
 
 
 class Index:
@@ -53,11 +59,8 @@ class Index:
         self._held.touch(key)
 
     def touch_body(self, body: BodyRef) -> None:
-        """The same for a body, or for a range, which is used and evicted by itself."""
-        if body.part is None:
-            self._held.touch(body.key)
-        else:
-            self._held.touch_range(body)
+        """The same for a file: those of ranges and variants are used and evicted by themselves."""
+        self._held.touch_file(body)
 
     def keys(self) -> Iterator[CacheKey]:
         """A snapshot of every key held."""
@@ -143,10 +146,11 @@ class Index:
     def store(self, lease: Lease, current: StampPair, new: Held, now: Now) -> list[Removal] | None:
         """Makes `new` the key's entry; gives what that cost, None where the lease forbids it.
 
-        A Partial of one range joins what is held of its generation. What is too large for the
-        budget is among what it cost, and nothing else is evicted for it.
+        A Partial of one range joins what is held of its generation; a variant takes the place of
+        that variant alone. What is too large for the budget is among what it cost, and nothing else
+        is evicted for it.
         """
-        if not lease.allows(current, now) or not lease.is_for(generation_of(new.stored)):
+        if not lease.allows(current, now) or not lease.is_for(new.stored):
             return None
         return self._put(new, lease)
 
@@ -157,37 +161,50 @@ class Index:
         Of two generations the one that was asked for later stays. A marker is newer than any file.
         """
         key, body = new.stored.key, only_body(new)
-        old = self.look_up(key)
-        if key in self._leases or self._held.has_range(body):
+        entry = self.look_up(key)
+        if key in self._leases or self._held.has_hanging(body):
             return None
-        if old is None or _is_same_generation(old, new):
+        if isinstance(entry, Absent):
+            return None if body.part is None else [removal_of(body, "replaced")]
+        old, rivals = of_variant(entry, body.variant), _rivals(entry, new.stored)
+        if not rivals or _is_same_generation(old, new):
             # Of two files that had one path nobody can say which is there by now.
             return None if _has_its_path(old, body) else self._put(new, None)
-        if isinstance(new, Present) and not isinstance(old, Partial):
+        if isinstance(new, Present) and isinstance(old, Present):
             return None
-        if isinstance(old, Absent) or old.stored.requested_at.wall >= new.stored.requested_at.wall:
+        asked_at = new.stored.requested_at.wall
+        if any(rival.stored.requested_at.wall >= asked_at for rival in rivals):
             return [removal_of(body, "replaced")]
         return self._put(new, None)
 
     def _put(self, new: Held, lease: Lease | None) -> list[Removal]:
         key, body = new.stored.key, only_body(new)
-        old, refusal = self.look_up(key), self._room.refusal(new)
+        entry, refusal = self.look_up(key), self._room.refusal(new)
+        old = of_variant(entry, body.variant)
         if _is_same_generation(old, new):
             if body.part is not None:
-                return self._join(new, body, refusal) + self._room.make()
+                assert old is not None
+                return self._join(old, new, body, refusal) + self._room.make()
         else:
             for other in self._leases.others(key, lease):
-                other.limit(generation_of(new.stored))
-        removed = self._held.take(key, "replaced")
+                other.limit(new.stored)
+        removed = self._make_way(entry, new.stored)
         if refusal is not None:
             return [*removed, removal_of(body, refusal)]
         self._held.put(new)
         return removed + self._room.make()
 
-    def _join(self, new: Held, body: BodyRef, refusal: Reason | None) -> list[Removal]:
+    def _make_way(self, entry: Entry | None, new: Stored) -> list[Removal]:
+        """Takes what bytes under a head take the place of."""
+        if not isinstance(entry, Variants) or not new.variant:
+            return self._held.take(new.key, "replaced")
+        old = entry.get(new.variant)
+        if old is None and len(entry.of) >= _MOST_VARIANTS:
+            old = entry.of[0]
+        return [] if old is None else self._held.take_variant(old, "replaced")
+
+    def _join(self, old: Held, new: Held, body: BodyRef, refusal: Reason | None) -> list[Removal]:
         """Takes in a range of the very representation that is held, and the newer of both heads."""
-        old = self.look_up(new.stored.key)
-        assert isinstance(old, Present | Partial)
         assert body.part is not None
         if new.stored.requested_at.boot >= old.stored.requested_at.boot:
             old = replace(old, stored=new.stored, must_validate=new.must_validate)
@@ -210,18 +227,19 @@ class Index:
         Where others were seen meanwhile nobody can say which are newer: only what was asked for
         before these falls. Those that are relayed hold nobody to what can't be told apart.
         """
-        key, generation, entry = lease.key, generation_of(new), self.look_up(lease.key)
-        held = entry.stored if isinstance(entry, Present | Partial) else None
-        is_other = held is not None and _is_of_another(entry, new)
-        if not is_allowed or not lease.is_for(generation):
-            is_older = held is not None and held.requested_at.boot < new.requested_at.boot
-            return self.drop(key, "replaced") if is_other and is_older else []
-        if held is not None and not is_other:
+        key, entry = lease.key, self.look_up(lease.key)
+        same = of_variant(entry, new.variant)
+        others = [held for held in _rivals(entry, new) if _is_of_another(held, new)]
+        if not is_allowed or not lease.is_for(new):
+            asked_at = new.requested_at.boot
+            are_older = all(held.stored.requested_at.boot < asked_at for held in others)
+            return self.drop(key, "replaced") if others and are_older else []
+        if same is not None and not others:
             return []
-        if generation is not None or not is_relayed:
+        if generation_of(new) is not None or not is_relayed:
             for other in self._leases.others(key, lease):
-                other.limit(generation)
-        return self._held.take(key, "replaced") if is_other else []
+                other.limit(new)
+        return self._make_way(entry, new) if others else []
 
     def freshen(
         self, lease: Lease, current: StampPair, old: Held, stored: Stored, now: Now
@@ -229,12 +247,12 @@ class Index:
         """Gives what was held as `old` another head, bytes unchanged; gives what a longer head
         cost, None where the lease forbids it or other bytes are held.
         """
-        held = self.look_up(lease.key)
-        if not isinstance(held, Present | Partial) or not lease.allows(current, now):
+        held = of_variant(self.look_up(lease.key), old.stored.variant)
+        if held is None or not lease.allows(current, now):
             return None
-        if not (_is_same_generation(held, old) or _files(held) == _files(old)):
+        if not (_is_same_generation(held, old) or held.bodies == old.bodies):
             return None
-        if held.token != current.token or not lease.is_for(generation_of(held.stored)):
+        if held.token != current.token or not lease.is_for(held.stored):
             return None
         self._held.replace(replace(held, stored=stored, must_validate=False))
         return self._room.make()
@@ -246,7 +264,7 @@ class Index:
 
         What was held falls even where bodies leave no room to remember: an absence contradicts it.
         """
-        if lease.is_refuted or lease.only is not None or not lease.allows(current, now):
+        if lease.is_refuted or lease.only or not lease.allows(current, now):
             return None
         key = lease.key
         self._leases.revoke(key, but=lease)
@@ -263,17 +281,9 @@ class Index:
         self._leases.revoke(key)
         return self._held.take(key, reason)
 
-    def drop_if(self, key: CacheKey, entry: Entry, reason: Reason) -> list[Removal]:
-        """Drops `entry` where it is still what is held."""
-        return self.drop(key, reason) if self.look_up(key) == entry else []
-
     def drop_file(self, body: BodyRef, reason: Reason) -> list[Removal]:
-        """Forgets a body, or one range whose siblings stay, where it is held. Fills go on."""
-        if body.part is not None:
-            return self._held.take_range(body, reason)
-        held = self.look_up(body.key)
-        is_held = isinstance(held, Present) and held.body == body
-        return self._held.take(body.key, reason) if is_held else []
+        """Forgets a body, or a range, whose siblings stay, where it is held. Fills go on."""
+        return self._held.take_file(body, reason)
 
     def refute(self, key: CacheKey, by: Lease | None = None) -> list[Removal]:
         """The key was seen to exist: drops its marker, and no absence that is on its way makes one.
@@ -295,11 +305,10 @@ class Index:
 
     def make_stale(self, key: CacheKey, reason: Reason) -> list[Removal]:
         """What is held is validated before its next use, a marker falls. Fills go on."""
-        held = self.look_up(key)
-        if not isinstance(held, Present | Partial):
-            return self._held.take(key, reason)
-        self._held.replace(replace(held, must_validate=True))
-        return []
+        held = helds(self.look_up(key))
+        for each in held:
+            self._held.replace(replace(each, must_validate=True))
+        return [] if held else self._held.take(key, reason)
 
     def drop_object(self, target: Object, reason: Reason) -> list[Removal]:
         """Forgets every spelling, query and partition of an object."""
@@ -322,12 +331,21 @@ class Index:
         self._room.check_invariants()
 
 
-def _is_of_another(entry: Entry | None, new: Stored) -> bool:
+def _rivals(entry: Entry | None, new: Stored) -> tuple[Held, ...]:
+    """What bytes under a head take the place of: all, but for other variants than theirs."""
+    if isinstance(entry, Variants) and new.variant:
+        return tuple(held for held in entry.of if held.stored.variant == new.variant)
+    return helds(entry)
+
+
+def _is_of_another(held: Held, new: Stored) -> bool:
     """Whether what is held is surely not of the representation that `new` is the head of."""
     generation = generation_of(new)
-    if generation is None or not isinstance(entry, Present | Partial):
-        return is_changed(entry, new) is True
-    return generation != generation_of(entry.stored)
+    if held.stored.variant != new.variant:
+        return True
+    if generation is None:
+        return is_changed(held, new) is True
+    return generation != generation_of(held.stored)
 
 
 def _has_its_path(entry: Entry | None, body: BodyRef) -> bool:
@@ -336,10 +354,6 @@ def _has_its_path(entry: Entry | None, body: BodyRef) -> bool:
         return isinstance(entry, Present) and body.part is None
     known = entry.body_for(body.part)
     return known is not None and known.part == body.part
-
-
-def _files(held: Held) -> tuple[BodyRef, ...]:
-    return (held.body,) if isinstance(held, Present) else held.bodies
 
 
 def _is_same_generation(one: Entry | None, other: Held) -> bool:

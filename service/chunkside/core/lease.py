@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from chunkside.core.entry import Now, StampPair
+from chunkside.core.entry import Now, StampPair, Stored
 from chunkside.core.key import CacheKey, Object
-from chunkside.core.ranges import Generation
+from chunkside.core.ranges import Generation, generation_of
 
 
 class Lease:
-    """`only`: bytes of that generation were stored meanwhile, so that nothing but more of them may
-    be. `is_refuted`: the key was seen to exist since; an absence would be older than that.
-    `is_denied`: it was seen to be absent, and bytes would be older than that.
+    """`only`: bytes of those generations were stored meanwhile, by variant, so that nothing but
+    more of them may be. `is_refuted`: the key was seen to exist since; an absence would be older
+    than that. `is_denied`: it was seen to be absent, and bytes would be older than that.
     """
 
     __slots__ = ("is_denied", "is_refuted", "is_revoked", "key", "only", "stamps")
@@ -23,21 +23,33 @@ class Lease:
         self.is_revoked = is_revoked
         self.is_refuted = False
         self.is_denied = False
-        self.only: Generation | None = None
+        self.only: dict[bytes, Generation | None] = {}
 
     def allows(self, current: StampPair, now: Now) -> bool:
         """Whether nothing was written, purged or learned of the key since, but `only`."""
         return not self.is_revoked and current == self.stamps and current.closed_until() <= now.boot
 
-    def is_for(self, generation: Generation | None) -> bool:
-        """Whether bytes of a generation may be stored, as far as `only` goes."""
-        return not self.is_denied and (self.only is None or self.only == generation)
+    def is_for(self, new: Stored) -> bool:
+        """Whether bytes under that head may be stored, as far as `only` goes."""
+        return not self.is_denied and is_more_of(new, self.only)
 
-    def limit(self, generation: Generation | None) -> None:
-        """Bytes of a generation took the place of whatever was known."""
-        if generation is None or not self.is_for(generation):
+    def limit(self, new: Stored) -> None:
+        """Bytes under that head took the place of whatever was known of their variant."""
+        generation = generation_of(new)
+        if generation is None or not self.is_for(new):
             self.is_revoked = True
-        self.only = generation
+        self.only = {**self.only, new.variant: generation}
+
+
+def is_more_of(new: Stored, known: Mapping[bytes, Generation | None]) -> bool:
+    """Whether bytes under that head contradict nothing of what is known, by variant: they are of
+    the same generation, or of a variant that is not among it.
+
+    Where an origin begins to vary its answers, or no longer does, nobody can tell which are newer.
+    """
+    if new.variant in known:
+        return known[new.variant] == generation_of(new)
+    return not known or (new.variant != b"" and b"" not in known)
 
 
 class Leases:

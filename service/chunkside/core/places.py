@@ -20,6 +20,7 @@ class Places:
     """A key has one place or none. Namespaces are numbered, so that a place can name its own."""
 
     def __init__(self) -> None:
+        self.count = 0
         self._spaces: dict[Namespace, _Space] = {}
         self._numbered: list[_Space | None] = []
         self._free_numbers: list[int] = []
@@ -49,7 +50,9 @@ class Places:
         return space.namespace
 
     def put(self, key: CacheKey, place: int) -> None:
+        """Gives a key that has none its place."""
         self._spaces[key.namespace].places[key.target] = place
+        self.count += 1
         if not is_plain(key.target):
             self._spellings.setdefault(key.object, set()).add(key)
 
@@ -59,6 +62,7 @@ class Places:
         place = space.places.pop(key.target, None) if space is not None else None
         if space is None or place is None:
             return None
+        self.count -= 1
         if not space.places:
             del self._spaces[key.namespace]
             self._numbered[space.number] = None
@@ -96,5 +100,6 @@ class Places:
         spelled = {key for keys in self._spellings.values() for key in keys}
         assert spelled == {key for key in self.keys() if not is_plain(key.target)}
         assert all(space.places for space in self._spaces.values()), "an empty namespace is kept"
+        assert self.count == sum(len(space.places) for space in self._spaces.values())
         numbers = len(self._spaces) + len(self._free_numbers)
         assert len(self._numbered) == numbers, "a namespace's number is lost"

@@ -31,7 +31,7 @@ from chunkside.core.decision import (
     Whole,
     Write,
 )
-from chunkside.core.entry import Absent, Entry, Held, Now, Part, Present, Stored
+from chunkside.core.entry import Absent, Held, Now, Part, Present, Selected, Stored
 from chunkside.core.fields import Fields
 from chunkside.core.freshness import (
     Policy,
@@ -47,20 +47,10 @@ from chunkside.core.ranges import part_answered, range_form, select, single_rang
 from chunkside.core.request import Request
 from chunkside.core.response import ResponseHead
 from chunkside.core.storability import allows_any_origin, why_not_absence, why_not_body
+from chunkside.core.variants import STRIPPED_FROM_FILLS, is_selected_by, variant_of
 
 # One object is changed by these and it is the target; what others change only the origin knows.
 _NARROW_WRITES = frozenset({"PUT", "DELETE", "PATCH"})
-_STRIPPED_FROM_FILLS = frozenset(
-    {
-        b"range",
-        b"if-range",
-        b"if-match",
-        b"if-none-match",
-        b"if-modified-since",
-        b"if-unmodified-since",
-        b"accept-encoding",
-    }
-)
 _RENAMES = frozenset({b"x-ms-rename-source", b"x-amz-rename-source"})
 _CUSTOMER_KEYS = (
     b"x-amz-server-side-encryption-customer-key",
@@ -77,13 +67,15 @@ _KEPT_ON_FRESHEN = frozenset(
         b"content-type",
         b"etag",
         b"set-cookie",
+        b"vary",
     }
 )
 # What a 206 says of its own bytes.
 _OF_A_PART = frozenset({b"content-range", b"content-length"})
 
 
-def decide(request: Request, entry: Entry | None, now: Now, policy: Policy) -> Decision:
+def decide(request: Request, entry: Selected | None, now: Now, policy: Policy) -> Decision:
+    """`entry`: what the key's has for this request, as `choose` gives it."""
     refusal = _refuse(request, policy)
     if refusal is not None:
         return refusal
@@ -156,7 +148,8 @@ def _must_not_touch_the_cache(request: Request) -> bool:
 
 def _decide_held(request: Request, held: Held, now: Now, policy: Policy) -> Decision:
     stored = held.stored
-    if not _is_for_the_same_origin(request.fields, stored):
+    is_selected = is_selected_by(stored, request.fields)
+    if not is_selected or not _is_for_the_same_origin(request.fields, stored):
         return _ask(request, Forward.VARY_MISS, None)
     has_it = has_what_is_asked_for(request, held)
     ttl = remaining(stored, now, policy)
@@ -202,7 +195,7 @@ def fill_fields(request: Request, stale: Held | None, range_value: bytes | None 
     """What a fill sends: the client's fields less conditions, ranges and encodings, our own
     added.
     """
-    fields = request.fields.without(_STRIPPED_FROM_FILLS).plus((b"Accept-Encoding", b"identity"))
+    fields = request.fields.without(STRIPPED_FROM_FILLS).plus((b"Accept-Encoding", b"identity"))
     if range_value is not None:
         fields = fields.plus((b"Range", range_value))
     if stale is None:
@@ -264,6 +257,7 @@ def stored_of(request: Request, head: ResponseHead, sent_at: Now) -> Stored:
         initial_age=initial_age(head.fields),
         requested_at=sent_at,
         origin_field=request.fields.get(b"origin"),
+        variant=variant_of(head.fields, request.fields),
     )
 
 
@@ -275,8 +269,14 @@ def _freshen(
     news = head.fields.without(_KEPT_ON_FRESHEN)
     kept = old.fields.without(frozenset(name.lower() for name, _ in news))
     fields = kept.plus(*news)
-    # What may not be stored any more is asked for each time from now on.
-    is_storable = why_not_body(replace(head, fields=fields), old.key_class, policy) is None
+    # What may not be stored any more, or varies otherwise, is asked for each time from now on.
+    varies_as_before = b"vary" not in head.fields or (
+        variant_of(head.fields, request.fields) == old.variant
+    )
+    is_storable = (
+        varies_as_before
+        and why_not_body(replace(head, fields=fields), old.key_class, policy) is None
+    )
     return Freshen(
         replace(
             old,
@@ -331,7 +331,7 @@ def wants_proof(request: Request, status: int, policy: Policy) -> bool:
 
 
 def as_full_get(request: Request) -> Request:
-    return replace(request, method="GET", fields=request.fields.without(_STRIPPED_FROM_FILLS))
+    return replace(request, method="GET", fields=request.fields.without(STRIPPED_FROM_FILLS))
 
 
 def proves_existence(status: int) -> bool:

@@ -13,7 +13,7 @@ from chunkside.core.decision import (
     Unsatisfiable,
     Whole,
 )
-from chunkside.core.entry import Absent, Entry, Part, Stored
+from chunkside.core.entry import Absent, Part, Selected, Stored
 from chunkside.core.fields import Fields
 from chunkside.core.freshness import http_date
 
@@ -27,8 +27,10 @@ _NEXT_OF_LIST = re.compile(rb'[ \t,]*(W/)?"([^"]*)"[ \t]*(?=,|\Z)')
 _STRONG_AFTER_SECONDS = 60.0
 
 RangeForm = Literal["none", "single", "several"]
-Generation = tuple[bytes, int]
-"""Strong validator and length: bytes of two representations that have the same are the same."""
+Generation = tuple[bytes, int, bytes]
+"""Strong validator, length and encoding: bytes of two representations that have the same are the
+same.
+"""
 
 
 def range_form(fields: Fields) -> RangeForm:
@@ -162,10 +164,16 @@ def strong_validator(fields: Fields) -> bytes | None:
 def generation_of(stored: Stored) -> Generation | None:
     """None where nothing can tell its bytes from another's."""
     validator = strong_validator(stored.fields)
-    return None if validator is None else (validator, stored.length)
+    return None if validator is None else (validator, stored.length, encoding_of(stored.fields))
 
 
-def is_changed(held: Entry | None, now: Stored | None) -> bool | None:
+def encoding_of(fields: Fields) -> bytes:
+    """The content codings, in lower case; b"" where there are none."""
+    coding = fields.combined(b"content-encoding").strip(b" \t").lower()
+    return b"" if coding == b"identity" else coding
+
+
+def is_changed(held: Selected | None, now: Stored | None) -> bool | None:
     """Whether a document is another than what was held of it; `now` is None where it is absent.
 
     None where only its bytes can tell. What nobody knew can't have changed.

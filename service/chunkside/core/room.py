@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from chunkside.core.budget import (
-    RANGE_FIXED_BYTES,
+    HANGING_FILE_BYTES,
     Limits,
     Reason,
     Removal,
     cost_of_entry,
     cost_of_marker,
+    hangs,
 )
 from chunkside.core.entry import Held
 from chunkside.core.holdings import Holdings, only_body
@@ -53,7 +54,7 @@ class Room:
         body = only_body(new)
         if body.charge > self.limits.room_for_bodies:
             return "budget"
-        memory = cost_of_entry(new) + (0 if body.part is None else RANGE_FIXED_BYTES)
+        memory = cost_of_entry(new) + (HANGING_FILE_BYTES if hangs(body) else 0)
         return "index_memory" if memory > self.limits.memory_for_bodies else None
 
     def make_for_marker(self, key: CacheKey) -> list[Removal] | None:
@@ -102,10 +103,7 @@ class Room:
         return self._held.take(self._held.marker_to_evict(), reason)
 
     def _evict_body(self, reason: Reason) -> list[Removal]:
-        body = self._held.body_to_evict()
-        if body.part is None:
-            return self._held.take(body.key, reason)
-        return self._held.take_range(body, reason)
+        return self._held.take_file(self._held.body_to_evict(), reason)
 
     def check_invariants(self) -> None:
         """Raises AssertionError where a budget is exceeded. For tests."""

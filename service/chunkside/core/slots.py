@@ -17,12 +17,12 @@ import struct
 from array import array
 from typing import Final
 
-from chunkside.core.entry import Absent, BodyRef, Now, Partial, Present
+from chunkside.core.entry import Absent, BodyRef, Now, Partial, Present, Variants
 
 COLD: Final = 0
 BODIES: Final = 1
 HOT: Final = 2
-PARTIALS: Final = 3
+TOPS: Final = 3
 _HEADS: Final = 4
 
 _IS_GONE: Final = 1
@@ -39,14 +39,14 @@ _ABSENCE: Final = struct.Struct("=IdfQ")
 _ROW: Final = _FACTS + _ABSENCE.size // 4
 _NOTHING: Final = (0,) * _ROW
 
-What = Present | Partial | BodyRef | bytes
+What = Present | Partial | Variants | BodyRef | bytes
 
 
 class Slots:
     """Numbered places, each on one of four lists, least recently used first.
 
-    A place holds a Present; a Partial, or a file of one, which goes by itself; or an absence,
-    packed into the arrays beside its target.
+    A place holds a Present; the top of an entry with several files, or such a file, which goes by
+    itself; or an absence, packed into the arrays beside its target.
     """
 
     __slots__ = ("_count", "_free", "_rows", "what")
@@ -89,7 +89,7 @@ class Slots:
         what = self.what[slot]
         if isinstance(what, bytes):
             return HOT if self._rows[slot * _ROW + _TAG] & _IS_HOT else COLD
-        return PARTIALS if isinstance(what, Partial) else BODIES
+        return TOPS if isinstance(what, Partial | Variants) else BODIES
 
     def marker_to_evict(self) -> int | None:
         """The place of the marker that goes first."""
@@ -104,10 +104,6 @@ class Slots:
         """The least recently used place of a list."""
         slot = self._rows[which * _ROW]
         return slot if slot != which else None
-
-    def count(self, which: int) -> int:
-        """How many places are on a list."""
-        return self._count[which]
 
     def in_order(self, which: int) -> list[int]:
         """All places of a list, least recently used first."""

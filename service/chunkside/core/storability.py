@@ -5,20 +5,13 @@ from __future__ import annotations
 import re
 
 from chunkside.core.decision import NotStored
-from chunkside.core.fields import Fields, list_members
+from chunkside.core.fields import Fields
 from chunkside.core.freshness import Policy, cache_control
 from chunkside.core.key import KeyClass
+from chunkside.core.ranges import encoding_of
 from chunkside.core.response import ResponseHead
+from chunkside.core.variants import varied_names
 
-# What a fill fixes, or no GET brings (S3 names the last two on every answer to a page).
-_SELECTED_BY_FILL = frozenset(
-    {
-        b"accept-encoding",
-        b"origin",
-        b"access-control-request-headers",
-        b"access-control-request-method",
-    }
-)
 _ERROR_CODE = re.compile(rb"<Code>([^<]*)</Code>")
 _CODES_OF_ABSENCE = frozenset({b"NoSuchKey", b"BlobNotFound"})
 
@@ -33,10 +26,8 @@ def why_not_body(head: ResponseHead, key_class: KeyClass, policy: Policy) -> Not
         return NotStored.PRIVATE
     if b"set-cookie" in fields or b"set-cookie2" in fields:
         return NotStored.SET_COOKIE
-    if _varies_beyond_fills(fields):
+    if b"*" in varied_names(fields):
         return NotStored.VARY
-    if _is_encoded(fields):
-        return NotStored.ENCODED
     if not head.is_framed:
         return NotStored.CLOSE_DELIMITED
     if head.length is not None and head.length > policy.max_body_bytes:
@@ -53,23 +44,15 @@ def why_not_absence(head: ResponseHead, body: bytes, policy: Policy) -> NotStore
         return NotStored.STATUS
     if b"no-store" in cache_control(head.fields):
         return NotStored.NO_STORE
-    if _varies_beyond_fills(head.fields):
+    # A marker answers every request.
+    if varied_names(head.fields):
         return NotStored.VARY
     # What is encoded may name another absence, unread.
-    if _is_encoded(head.fields):
+    if encoding_of(head.fields):
         return NotStored.ENCODED
     if not head.is_framed:
         return NotStored.CLOSE_DELIMITED
     return NotStored.OTHER_CODE if _speaks_of_another_absence(body) else None
-
-
-def _varies_beyond_fills(fields: Fields) -> bool:
-    """Whether the answer depends on request fields that a cache key doesn't hold."""
-    return not frozenset(list_members(fields.combined(b"vary"))) <= _SELECTED_BY_FILL
-
-
-def _is_encoded(fields: Fields) -> bool:
-    return fields.combined(b"content-encoding").strip().lower() not in (b"", b"identity")
 
 
 def _speaks_of_another_absence(body: bytes) -> bool:

@@ -9,7 +9,20 @@ from itertools import islice
 from typing import TypeVar
 
 from chunkside.core.budget import Reason, Removal, removal_of
-from chunkside.core.entry import Absent, BodyRef, Entry, Held, Now, Part, Stored
+from chunkside.core.entry import (
+    Absent,
+    BodyRef,
+    Entry,
+    Held,
+    Now,
+    Part,
+    Partial,
+    Present,
+    Stored,
+    of_variant,
+    oldest_request,
+    tokens_of,
+)
 from chunkside.core.freshness import Policy
 from chunkside.core.index import Index
 from chunkside.core.key import CacheKey, Object
@@ -104,13 +117,12 @@ class Edges:
         entry, target = self.index.look_up(key), key.object
         if entry is None:
             return None
-        if entry.token != self.stamps.read(target).token:
+        if tokens_of(entry) != {self.stamps.read(target).token}:
             self.discard(self.index.drop(key, "invalidated"))
             return None
-        if not isinstance(entry, Absent) and entry.must_validate:
+        if isinstance(entry, Present | Partial) and entry.must_validate:
             return entry
-        asked_at = (entry if isinstance(entry, Absent) else entry.stored).requested_at
-        if self.doubts.has_doubted(target, asked_at.boot):
+        if self.doubts.has_doubted(target, oldest_request(entry).boot):
             self.discard(self.index.make_stale(key, "invalidated"))
             return self.index.look_up(key)
         return entry
@@ -120,7 +132,7 @@ class Edges:
         removals = []
         for key in keys:
             entry = self.index.look_up(key)
-            if entry is not None and entry.token != self.stamps.read(key.object).token:
+            if entry is not None and tokens_of(entry) != {self.stamps.read(key.object).token}:
                 removals += self.index.drop(key, reason)
         self.discard(removals)
 
@@ -168,8 +180,8 @@ class Edges:
 
     def confirm(self, lease: Lease, stored: Stored, part: Part) -> bool:
         """Freshens what is held if it has `part` of the very representation that `stored` is of."""
-        held = self.look_up(lease.key)
-        if held is None or isinstance(held, Absent) or held.body_for(part) is None:
+        held = of_variant(self.look_up(lease.key), stored.variant)
+        if held is None or held.body_for(part) is None:
             return False
         generation = generation_of(stored)
         if generation is None or generation != generation_of(held.stored):

@@ -24,7 +24,7 @@ from chunkside.core.decision import (
     StoreBody,
     StorePart,
 )
-from chunkside.core.entry import Absent, Now, Part, StampPair, Stored
+from chunkside.core.entry import Absent, Now, Part, Selected, StampPair, Stored, of_variant
 from chunkside.core.fields import Fields
 from chunkside.core.freshness import remaining
 from chunkside.core.lease import Lease
@@ -38,6 +38,7 @@ from chunkside.core.policy import (
 from chunkside.core.ranges import generation_of, part_answered
 from chunkside.core.request import Request
 from chunkside.core.response import ResponseHead
+from chunkside.core.variants import choose, is_selected_by
 from chunkside.gateway.edges import Edges
 from chunkside.gateway.errors import (
     BodyTorn,
@@ -48,7 +49,16 @@ from chunkside.gateway.errors import (
 from chunkside.gateway.growing import GrowingBody
 from chunkside.gateway.keeping import NOT_KEPT, Keeping, abandon_once_read
 from chunkside.gateway.origin import Begun, Span, whole_body
-from chunkside.gateway.outcomes import Answered, Apart, Failed, Filled, Freshened, Outcome, is_of
+from chunkside.gateway.outcomes import (
+    Answered,
+    Apart,
+    Failed,
+    Filled,
+    Freshened,
+    Outcome,
+    is_for,
+    is_of,
+)
 from chunkside.gateway.ports import BodyWriter, OriginRequest, OriginResponse
 from chunkside.gateway.rewrites import weigh_absence, weigh_document, weigh_part, weigh_unkept
 
@@ -59,12 +69,13 @@ TOO_LARGE: Final = "not_stored_too_large"
 @dataclass(frozen=True, slots=True)
 class Joined:
     """What one who waited got. `is_expected`: a body in it counts on him to follow or decline.
-    `is_outdated`: it was asked for before what was known when he came, and has other bytes.
+    `is_unfit`: it was asked for before what was known when he came, and has other bytes; or it is
+    of a variant that his request doesn't select.
     """
 
     outcome: Outcome
     is_expected: bool
-    is_outdated: bool
+    is_unfit: bool
 
 
 class Fill:
@@ -87,7 +98,7 @@ class Fill:
         self._edges = edges
         self._decision = asked
         self._is_for_absence = is_for_absence
-        self._held = edges.index.look_up(request.key)
+        self._held = self._what_is_held()
         self._began = edges.now()
 
     @property
@@ -103,11 +114,11 @@ class Fill:
         outcome = self._given()
         return outcome if isinstance(outcome, Filled) else None
 
-    def is_open_to(self, stamps: StampPair) -> bool:
+    def is_open_to(self, request: Request, stamps: StampPair) -> bool:
         """Whether a request that sees `stamps` may share this fill's answer.
 
-        Once the head is there, the answer must be fresh too; those who waited for it have it
-        anyway.
+        Once the head is there, the answer must be the request's and fresh; those who waited for it
+        have it anyway.
         """
         edges, target = self._edges, self.request.key.object
         if self.lease.is_revoked or self.lease.stamps != stamps:
@@ -118,15 +129,17 @@ class Fill:
         if outcome is None:
             # An absence may be what is coming, and would be older than the proof against it. Where
             # it is known what should come, `join` tells whether it did.
-            return not self.lease.is_refuted or self.lease.only is not None
+            return not self.lease.is_refuted or bool(self.lease.only)
         if not isinstance(outcome, Filled) or outcome.body.is_torn or not outcome.body.is_kept:
             return False
-        if not self.lease.is_for(generation_of(outcome.stored)):
+        if not self.lease.is_for(outcome.stored):
             # Other bytes, or none, were seen since.
+            return False
+        if not is_selected_by(outcome.stored, request.fields):
             return False
         return remaining(outcome.stored, edges.now(), edges.policy) > 0
 
-    async def join(self) -> Joined:
+    async def join(self, request: Request) -> Joined:
         known = self.lease.only
         is_expected = not self.outcome.done()
         self.waiters += 1
@@ -137,7 +150,9 @@ class Fill:
             self.leave(is_expected=is_expected)
             raise
         self.waiters -= 1
-        return Joined(outcome, is_expected, known is not None and not is_of(outcome, known))
+        is_outdated = bool(known) and not is_of(outcome, known)
+        is_his = is_for(outcome, self.request.fields, request.fields)
+        return Joined(outcome, is_expected, is_outdated or not is_his)
 
     def leave(self, *, is_expected: bool) -> None:
         """One who waited will not follow a body, or does already; nor claim an answer."""
@@ -173,6 +188,9 @@ class Fill:
         self.lease = self._edges.lease(self.request.key)
         self._decision = replace(self._decision, stale=None)
         return await self._ask()
+
+    def _what_is_held(self) -> Selected | None:
+        return choose(self._edges.index.look_up(self.request.key), self.request.fields)
 
     def _given(self) -> Outcome | None:
         return self.outcome.result() if self.outcome.done() else None
@@ -271,7 +289,7 @@ class Fill:
 
     def _agrees_with_what_is_held(self, head: ResponseHead) -> bool:
         """Whether an answer that has no body says nothing against what is held."""
-        held = self._edges.index.look_up(self.request.key)
+        held = self._what_is_held()
         if isinstance(held, Absent):
             # Of a range, or where this route remembers no absences.
             is_no_news = self.range_value is not None or not self._edges.policy.cache_missing
@@ -283,16 +301,20 @@ class Fill:
 
     def _is_of_what_is_held(self, head: ResponseHead) -> bool:
         """Whether an answer that is too large to be kept is surely of what is held of its key."""
-        held = self._edges.index.look_up(self.request.key)
         length = head.length
         if head.status == 206:
             answered = part_answered(self.range_value or b"", head.fields)
             length = None if answered is None else answered[1]
-        if held is None or isinstance(held, Absent) or length is None:
+        if length is None:
             return False
         stored = stored_of(self.request, replace(head, length=length), self._began)
+        held = of_variant(self._edges.index.look_up(self.request.key), stored.variant)
         generation = generation_of(stored)
-        return generation is not None and generation == generation_of(held.stored)
+        return (
+            held is not None
+            and generation is not None
+            and (generation == generation_of(held.stored))
+        )
 
     def _let_fall(self) -> None:
         """The origin has something else now than what is held, even if that can't be kept."""

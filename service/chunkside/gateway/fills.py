@@ -42,7 +42,7 @@ class Fills:
     ) -> Fill | None:
         """The fill of the whole, or of a range, that this request may join."""
         fill = self._running.get(_name(request, range_value))
-        return fill if fill is not None and fill.is_open_to(stamps) else None
+        return fill if fill is not None and fill.is_open_to(request, stamps) else None
 
     def prove_absence(self, request: Request) -> None:
         """Asks for the whole of a key that seems to be absent. A body that comes is not read,

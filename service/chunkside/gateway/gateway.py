@@ -15,11 +15,12 @@ from chunkside.core.decision import (
     ServeAbsence,
     Write,
 )
-from chunkside.core.entry import Absent, Entry, Partial
+from chunkside.core.entry import Absent, Partial, Selected
 from chunkside.core.freshness import absence_under
 from chunkside.core.policy import as_full_get, decide, wants_proof
 from chunkside.core.ranges import exact_part, single_range
 from chunkside.core.request import Request
+from chunkside.core.variants import choose
 from chunkside.gateway.adoption import Adoption
 from chunkside.gateway.edges import Edges
 from chunkside.gateway.errors import OriginError
@@ -54,7 +55,7 @@ class Gateway:
             return error_reply(error)
 
     async def _answer(
-        self, request: Request, content: Content | None, entry: Entry | None
+        self, request: Request, content: Content | None, entry: Selected | None
     ) -> Reply | None:
         """None only where a body was to be served and its file is of no use."""
         edges, passing = self._edges, self._passing
@@ -84,7 +85,11 @@ class Gateway:
                 assert_never(decision)
 
     async def _relay(
-        self, request: Request, content: Content | None, forward: Forward, entry: Entry | None
+        self,
+        request: Request,
+        content: Content | None,
+        forward: Forward,
+        entry: Selected | None,
     ) -> Reply:
         reply = await self._passing.relay(request, content, forward, entry)
         return self._seek_proof(request, reply)
@@ -94,18 +99,18 @@ class Gateway:
             self.fills.prove_absence(as_full_get(request))
         return reply
 
-    async def _find(self, request: Request) -> Entry | None:
-        """The entry that still holds under the current stamps."""
+    async def _find(self, request: Request) -> Selected | None:
+        """What the key's entry has for a request, as far as it holds under the current stamps."""
         if request.method not in ("GET", "HEAD"):
             return None
-        entry = self._edges.look_up(request.key)
+        entry = choose(self._edges.look_up(request.key), request.fields)
         range_value = single_range(request.fields)
         part = None if range_value is None else exact_part(range_value)
         lacks_part = isinstance(entry, Partial) and (part is None or not entry.body_for(part))
         if entry is None or lacks_part:
             # While the disk was asked another's fill may have ended.
             await self.adoption.look(request.key, part)
-            entry = self._edges.look_up(request.key)
+            entry = choose(self._edges.look_up(request.key), request.fields)
         if isinstance(entry, Absent):
             # It may have been made by a route that lets markers live longer.
             return absence_under(entry, request.key_class, self._edges.policy)

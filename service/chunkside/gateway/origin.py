@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from chunkside.core.entry import Stored
-from chunkside.core.ranges import strong_validator
+from chunkside.core.ranges import encoding_of, strong_validator
 from chunkside.core.response import ResponseHead
 from chunkside.gateway.errors import BodyTorn, OriginError
 from chunkside.gateway.ports import OriginRequest, OriginResponse, Upstream
@@ -55,7 +55,8 @@ async def whole_body(
             raise
     finally:
         response.close()
-    rest = Rest(request, validator, span.total, span.first + span.length)
+    coding = encoding_of(response.head.fields)
+    rest = Rest(request, validator, coding, span.total, span.first + span.length)
     async for chunk in rest_of_body(upstream, rest, span.first + received):
         yield chunk
 
@@ -88,10 +89,13 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """What to ask for the remaining bytes of one version, up to `end`, exclusive, of `total`."""
+    """What to ask for the remaining bytes of one version, up to `end`, exclusive, of `total`.
+    `coding`: its content codings.
+    """
 
     request: OriginRequest
     validator: bytes
+    coding: bytes
     total: int
     end: int
 
@@ -145,7 +149,7 @@ async def rest_until(
     validator = strong_validator(stored.fields)
     if validator is None:
         raise BodyTorn
-    rest = Rest(asked, validator, stored.length, end)
+    rest = Rest(asked, validator, encoding_of(stored.fields), stored.length, end)
     async with aclosing(rest_of_body(upstream, rest, position)) as chunks:
         async for chunk in chunks:
             yield chunk
@@ -157,6 +161,8 @@ def _continues(response: OriginResponse, rest: Rest, position: int) -> bool:
     if head.status != 206 or told is None:
         return False
     if (int(told[1]), int(told[2]), int(told[3])) != (position, rest.end - 1, rest.total):
+        return False
+    if encoding_of(head.fields) != rest.coding:
         return False
     # Some origins ignore If-Range: only what the 206 itself names is of that version.
     name = b"etag" if rest.validator.startswith(b'"') else b"last-modified"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from chunkside.core.decision import NotStored
 from chunkside.core.entry import Held, Part, Partial, Present, Stored
-from chunkside.core.ranges import Generation, generation_of
+from chunkside.core.fields import Fields
+from chunkside.core.lease import is_more_of
+from chunkside.core.ranges import Generation
 from chunkside.core.response import ResponseHead
+from chunkside.core.variants import is_selected_by, variant_of
 from chunkside.gateway.errors import OriginError
 from chunkside.gateway.growing import GrowingBody
 from chunkside.gateway.ports import OriginResponse
@@ -71,10 +75,21 @@ class Failed:
 Outcome = Filled | Freshened | Answered | Apart | Failed
 
 
-def is_of(outcome: Outcome, generation: Generation) -> bool:
-    """Whether an outcome's bytes are of that generation."""
+def is_of(outcome: Outcome, known: Mapping[bytes, Generation | None]) -> bool:
+    """Whether an outcome's bytes contradict nothing of the generations known, by variant."""
     match outcome:
         case Filled(stored) | Freshened(Present(stored) | Partial(stored)):
-            return generation_of(stored) == generation
+            return is_more_of(stored, known)
         case _:
             return False
+
+
+def is_for(outcome: Outcome, asked: Fields, others: Fields) -> bool:
+    """Whether the outcome of what was asked with some fields answers a request with others, too."""
+    match outcome:
+        case Filled(stored) | Freshened(Present(stored) | Partial(stored)):
+            return is_selected_by(stored, others)
+        case Answered(head):
+            return variant_of(head.fields, asked) == variant_of(head.fields, others)
+        case _:
+            return True

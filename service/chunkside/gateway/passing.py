@@ -8,7 +8,7 @@ from typing import Final
 
 from chunkside.core.cache_status import CacheStatus, Result
 from chunkside.core.decision import Forward, Whole
-from chunkside.core.entry import Absent, Entry, Now
+from chunkside.core.entry import Absent, Now, Selected
 from chunkside.core.heads import SelectedHead, head_of
 from chunkside.core.lease import Lease
 from chunkside.core.policy import proves_existence, stored_of
@@ -33,7 +33,11 @@ class Passing:
         self._edges = edges
 
     async def relay(
-        self, request: Request, content: Content | None, forward: Forward, entry: Entry | None
+        self,
+        request: Request,
+        content: Content | None,
+        forward: Forward,
+        entry: Selected | None,
     ) -> Reply:
         sent_at = self._edges.now()
         lease = self._edges.lease(request.key)

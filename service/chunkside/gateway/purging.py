@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 
-from chunkside.core.entry import Absent, Partial, Present
+from chunkside.core.entry import Absent, helds, oldest_request
 from chunkside.core.key import CacheKey, Object
 from chunkside.core.subtree import is_beneath
 from chunkside.gateway.edges import Edges
@@ -106,8 +106,7 @@ class Purging:
             entry = self._edges.index.look_up(key)
             if entry is None:
                 continue
-            asked_at = (entry if isinstance(entry, Absent) else entry.stored).requested_at
-            if asked_at.boot not in spared:
+            if oldest_request(entry).boot not in spared:
                 yield key.object
 
     def _found_before(self, batch: list[Found], root: Object, began: float) -> Iterator[Object]:
@@ -166,8 +165,9 @@ class Purging:
             edges.drop_fallen(keys)
             for key in keys:
                 entry = index.look_up(key)
-                bodies += isinstance(entry, Present)
-                ranges += len(entry.bodies) if isinstance(entry, Partial) else 0
+                files = [body for held in helds(entry) for body in held.bodies]
+                bodies += sum(body.part is None for body in files)
+                ranges += sum(body.part is not None for body in files)
                 markers += isinstance(entry, Absent)
                 edges.discard(index.make_stale(key, "purged"))
         return Softened(bodies, ranges, markers)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from chunkside.core.entry import Entry, Now, Present, Stored
+from chunkside.core.entry import Now, Partial, Present, Selected, Stored
 from chunkside.core.key import is_array_document
 from chunkside.core.policy import stored_of
 from chunkside.core.ranges import generation_of, is_changed
@@ -22,7 +22,7 @@ from chunkside.gateway.ports import OriginResponse
 async def weigh_document(
     edges: Edges,
     request: Request,
-    held: Entry | None,
+    held: Selected | None,
     stored: Stored,
     response: OriginResponse,
 ) -> OriginResponse:
@@ -31,6 +31,7 @@ async def weigh_document(
     Gives the answer to go on with: where only bytes can tell, its body has been read. Raises
     OriginError.
     """
+    held = _of_its_variant(held, stored)
     verdict = is_changed(held, stored) if request.key_class == "metadata" else False
     if held is None and is_array_document(request.target):
         # It may have been known, and been dropped unseen: by a purge, or another process's write.
@@ -47,14 +48,15 @@ async def weigh_document(
 
 
 def weigh_head(
-    edges: Edges, request: Request, held: Entry | None, head: ResponseHead, sent_at: Now
+    edges: Edges, request: Request, held: Selected | None, head: ResponseHead, sent_at: Now
 ) -> None:
     """Notes a change unless a document that is passed on is surely what was held."""
     weigh_part(edges, request, held, stored_of(request, head, sent_at))
 
 
-def weigh_part(edges: Edges, request: Request, held: Entry | None, stored: Stored) -> None:
+def weigh_part(edges: Edges, request: Request, held: Selected | None, stored: Stored) -> None:
     """Notes a change unless `stored`, the head of a part, is surely of what was held."""
+    held = _of_its_variant(held, stored)
     is_known = request.key_class == "metadata" and held is not None
     is_new = (
         held is None
@@ -67,7 +69,7 @@ def weigh_part(edges: Edges, request: Request, held: Entry | None, stored: Store
         edges.doubts.see(request.key.object, generation_of(stored))
 
 
-def weigh_absence(edges: Edges, request: Request, held: Entry | None) -> None:
+def weigh_absence(edges: Edges, request: Request, held: Selected | None) -> None:
     """Notes a change if a document that was held is gone."""
     if request.key_class == "metadata":
         edges.doubts.see(request.key.object, None)
@@ -75,7 +77,7 @@ def weigh_absence(edges: Edges, request: Request, held: Entry | None) -> None:
             edges.note_change(request.key)
 
 
-def weigh_unkept(edges: Edges, request: Request, held: Entry | None) -> None:
+def weigh_unkept(edges: Edges, request: Request, held: Selected | None) -> None:
     """Notes a change if a document is there and can't be kept in place of what was held.
 
     Of an array's own, nobody can ever say that it didn't change.
@@ -83,6 +85,12 @@ def weigh_unkept(edges: Edges, request: Request, held: Entry | None) -> None:
     is_known = request.key_class == "metadata" and held is not None
     if is_known or is_array_document(request.target):
         edges.note_change(request.key)
+
+
+def _of_its_variant(held: Selected | None, stored: Stored) -> Selected | None:
+    """Another variant says nothing of this one."""
+    is_another = isinstance(held, Present | Partial) and held.stored.variant != stored.variant
+    return None if is_another else held
 
 
 async def _read_ahead(response: OriginResponse) -> tuple[bytes | None, OriginResponse]:

@@ -49,7 +49,7 @@ class Shelf:
                 return None
             self._edges.index.touch(stored.key)
         else:
-            reader = await self._open(held, file)
+            reader = await self._open(file)
             if reader is None:
                 return None
             if is_get and head.length:
@@ -80,7 +80,7 @@ class Shelf:
         async for piece in rest_until(self._edges.upstream, asked, stored, position, head.end):
             yield piece
 
-    async def _open(self, held: Held, file: BodyRef) -> BodyReader | None:
+    async def _open(self, file: BodyRef) -> BodyReader | None:
         edges = self._edges
         reader = edges.store.reader(file)
         if reader is None:
@@ -88,10 +88,7 @@ class Shelf:
                 reader = await edges.store.open(file)
             except StoreFault as fault:
                 edges.observer.store_failed(fault.operation, fault.cause)
-                if file.part is None:
-                    edges.discard(edges.index.drop_if(file.key, held, "corrupt"))
-                else:
-                    edges.discard(edges.index.drop_file(file, "corrupt"))
+                edges.discard(edges.index.drop_file(file, "corrupt"))
                 return None
         edges.index.touch_body(file)
         return reader

@@ -7,10 +7,12 @@ from typing import Final, assert_never
 
 from chunkside.core.cache_status import CacheStatus, Result
 from chunkside.core.decision import Fill, Forward
+from chunkside.core.entry import of_variant
 from chunkside.core.freshness import may_serve_stale, remaining
 from chunkside.core.policy import has_what_is_asked_for
 from chunkside.core.ranges import first_byte
 from chunkside.core.request import Request
+from chunkside.core.variants import choose
 from chunkside.gateway.delivery import Delivery
 from chunkside.gateway.edges import Edges
 from chunkside.gateway.fills import Fills
@@ -40,8 +42,8 @@ class Waiting:
         is_collapsed = fill is not None
         if fill is None:
             fill = self.fills.start(request, decision)
-        joined = await fill.join()
-        if joined.is_outdated:
+        joined = await fill.join(request)
+        if joined.is_unfit:
             fill.leave(is_expected=joined.is_expected)
             return await self._alone(request, decision)
         outcome = joined.outcome
@@ -90,7 +92,7 @@ class Waiting:
         return await delivery.reply(request, "collapsed", status)
 
     async def _alone(self, request: Request, decision: Fill) -> Reply:
-        held = self.edges.look_up(request.key)
+        held = choose(self.edges.look_up(request.key), request.fields)
         return await self.passing.relay(request, None, decision.forward, held)
 
     async def _answered(
@@ -126,7 +128,9 @@ class Waiting:
         """The stale body where the origin failed and its rules allow it."""
         edges, held = self.edges, decision.stale
         # The entry may have fallen while the origin was asked, here or by another process's write.
-        if held is None or edges.look_up(request.key) != held:
+        if held is None:
+            return None
+        if of_variant(edges.look_up(request.key), held.stored.variant) != held:
             return None
         if not may_serve_stale(held, edges.now(), edges.policy):
             return None

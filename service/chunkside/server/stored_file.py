@@ -25,24 +25,27 @@ ARROW_STREAM: Final = "application/vnd.apache.arrow.stream"
 HELP: Final = (
     "Put /file before the path of a URL of the data port. `Chunkside-Range: 0-99` asks for the "
     "file that holds those bytes, `Chunkside-Partition:` with what /entries calls `partition` for "
-    "what was learned with that credential."
+    "what was learned with that credential. Other fields select among variants, as they do there."
 )
 _RANGE: Final = re.compile(rb"([0-9]{1,19})-([0-9]{1,19})")
 _PARTITION: Final = re.compile(rb"[0-9a-f]{8,64}")
 _NOT_IN_NAMES: Final = re.compile(rb"[^0-9A-Za-z._-]+")
 _LONGEST_NAME: Final = 120
 _SLICE_BYTES: Final = 1024 * 1024
+_NO_FIELDS: Final = Fields()
 
 
 @dataclass(frozen=True, slots=True)
 class FileRequest:
     """`target`: as sent to the data port. `part`: the bytes that the file must hold, None for the
-    whole body. `partition`: how its name begins; b"" for clients without credentials.
+    whole body. `partition`: how its name begins; b"" for clients without credentials. `fields`:
+    those of the request, which select among variants.
     """
 
     target: bytes
     part: Part | None = None
     partition: bytes = b""
+    fields: Fields = _NO_FIELDS
 
 
 class _Descriptor(Protocol):
@@ -77,7 +80,7 @@ def parse_file_request(raw_path: str, raw_headers: Iterable[tuple[bytes, bytes]]
     partition = fields.combined(b"chunkside-partition").strip()
     if partition and _PARTITION.fullmatch(partition) is None:
         raise ValueError("`Chunkside-Partition` is 8 hexadecimal digits or more.")
-    return FileRequest(rest, part, partition)
+    return FileRequest(rest, part, partition, fields)
 
 
 async def send_file(http: web.BaseRequest, target: bytes, held: HeldFile) -> web.StreamResponse:

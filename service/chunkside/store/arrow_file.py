@@ -196,6 +196,7 @@ def _columns_before_body() -> list[Any]:
         column("origin_lifetime", arrow.float64(), nullable=True),
         column("initial_age", arrow.float64()),
         column("origin_field", arrow.binary(), nullable=True),
+        column("variant", arrow.binary()),
         column("complete_length", arrow.uint64()),
         column("first_byte", arrow.uint64(), nullable=True),
         column("body_length", arrow.uint64()),
@@ -250,6 +251,7 @@ def _row(stored: Stored, part: Part | None, mark: Mark, length: int) -> dict[str
         "origin_lifetime": stored.origin_lifetime,
         "initial_age": stored.initial_age,
         "origin_field": stored.origin_field,
+        "variant": stored.variant,
         "complete_length": stored.length,
         "first_byte": None if part is None else part.first,
         "body_length": length,
@@ -342,6 +344,7 @@ def _parsed(row: dict[str, Any], body_offset: int) -> Parsed:
         initial_age=row["initial_age"],
         requested_at=Now(row["requested_at_boot"], row["requested_at"]),
         origin_field=row["origin_field"],
+        variant=row["variant"],
     )
     return Parsed(
         stored=stored,

@@ -117,7 +117,7 @@ class DiskBodyStore:
         self, stored: Stored, stamps: StampPair, length: int | None, part: Part | None = None
     ) -> DiskWriter:
         draft = Draft(
-            path=self._directory.path_of(stored.key, part),
+            path=self._directory.path_of(stored.key, part, stored.variant),
             stored=stored,
             part=part,
             stamps=stamps,
@@ -210,8 +210,7 @@ class DiskBodyStore:
         )
         for path in unusable:
             await self._lanes.in_order("sweep", path, self._find, path)
-        path_of = self._directory.path_of
-        return [(path_of(each.body.key, each.body.part), each.body) for each in found]
+        return [(self._path_of(each.body), each.body) for each in found]
 
     async def drop_old_formats(self) -> int:
         """Unlinks the trees of formats before today's, for as long as no other process holds the
@@ -265,7 +264,7 @@ class DiskBodyStore:
         self._lingering.opened(reader)
 
     def _path_of(self, body: BodyRef) -> str:
-        return self._directory.path_of(body.key, body.part)
+        return self._directory.path_of(body.key, body.part, body.variant)
 
     def _torn(self, reader: DiskReader) -> None:
         body = reader.body

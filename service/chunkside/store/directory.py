@@ -51,12 +51,13 @@ class BodyDirectory:
         self.bodies = os.path.join(self.root, FORMAT_DIRECTORY)
         self._location_directory = lru_cache(maxsize=256)(self._location_directory_of)
 
-    def path_of(self, key: CacheKey, part: Part | None) -> str:
-        """Where the key's body lies, or one range of it."""
+    def path_of(self, key: CacheKey, part: Part | None, variant: bytes = b"") -> str:
+        """Where the key's body lies, or one range of it; of one of its variants."""
         name = sha256(key.serialised()).hexdigest()
         location = self._location_directory(key.namespace.location)
+        of_variant = f".v{variant.hex()[:8]}" if variant else ""
         of_part = "" if part is None else f".r{part.first}-{part.last}"
-        return f"{location}/{name[:2]}/{name}{of_part}{SUFFIX}"
+        return f"{location}/{name[:2]}/{name}{of_variant}{of_part}{SUFFIX}"
 
     def _location_directory_of(self, location: str) -> str:
         return f"{self.bodies}/{sha256(location.encode()).hexdigest()[:16]}"

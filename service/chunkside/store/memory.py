@@ -15,6 +15,8 @@ from chunkside.gateway.ports import Buffer, Found, StampTable
 _OVERHEAD_BYTES: Final = 1024
 _BATCH: Final = 64
 
+_Name = tuple[CacheKey, Part | None, bytes]
+
 
 class MemoryReader:
     __slots__ = ("_content",)
@@ -81,7 +83,7 @@ class MemoryWriter:
 class MemoryBodyStore:
     def __init__(self, table: StampTable) -> None:
         self._table = table
-        self._held: dict[tuple[CacheKey, Part | None], tuple[Found, bytes]] = {}
+        self._held: dict[_Name, tuple[Found, bytes]] = {}
         self._nonces = itertools.count(1)
 
     async def begin(
@@ -92,12 +94,12 @@ class MemoryBodyStore:
     def put(self, stored: Stored, part: Part | None, stamps: StampPair, content: bytes) -> BodyRef:
         nonce = next(self._nonces)
         blocks = -(-(len(content) + _OVERHEAD_BYTES) // BLOCK_BYTES)
-        body = BodyRef(stored.key, nonce, nonce, len(content), blocks, part)
-        self._held[stored.key, part] = (Found(stored, body, self._table.id, stamps), content)
+        body = BodyRef(stored.key, nonce, nonce, len(content), blocks, part, stored.variant)
+        self._held[_name(body)] = (Found(stored, body, self._table.id, stamps), content)
         return body
 
     def reader(self, body: BodyRef) -> MemoryReader | None:
-        held = self._held.get((body.key, body.part))
+        held = self._held.get(_name(body))
         if held is None or held[0].body.nonce != body.nonce:
             return None
         return MemoryReader(held[1])
@@ -109,7 +111,7 @@ class MemoryBodyStore:
         return reader
 
     async def find(self, key: CacheKey, part: Part | None = None) -> Found | None:
-        held = self._held.get((key, part))
+        held = self._held.get((key, part, b""))
         return None if held is None else held[0]
 
     async def scan(self) -> AsyncIterator[list[Found]]:
@@ -120,7 +122,7 @@ class MemoryBodyStore:
     async def remove(self, bodies: Iterable[BodyRef]) -> None:
         for body in bodies:
             if self.reader(body) is not None:
-                del self._held[body.key, body.part]
+                del self._held[_name(body)]
 
     async def close(self) -> None:
         self._held.clear()
@@ -131,3 +133,7 @@ class MemoryBodyStore:
     @property
     def is_shared(self) -> bool:
         return False
+
+
+def _name(body: BodyRef) -> _Name:
+    return body.key, body.part, body.variant

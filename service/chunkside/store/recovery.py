@@ -22,8 +22,9 @@ BATCH_FILES: Final = 64
 LEAKED_AFTER_SECONDS: Final = 3600.0
 LOCATION_NAME: Final = re.compile(r"[0-9a-f]{16}")
 SHARD_NAME: Final = re.compile(r"[0-9a-f]{2}")
-BODY_NAME: Final = re.compile(r"[0-9a-f]{64}(?:\.r\d+-\d+)?\.arrow")
-_TEMP: Final = re.compile(r"\.[0-9a-f]{64}(?:\.r\d+-\d+)?\.arrow\.\d+\.([0-9a-f]{16})\.tmp")
+_BODY: Final = r"[0-9a-f]{64}(?:\.v[0-9a-f]{8})?(?:\.r\d+-\d+)?\.arrow"
+BODY_NAME: Final = re.compile(_BODY)
+_TEMP: Final = re.compile(rf"\.{_BODY}\.\d+\.([0-9a-f]{{16}})\.tmp")
 
 OnFault = Callable[[str, OSError], None]
 
@@ -49,7 +50,7 @@ def load(directory: BodyDirectory, path: str) -> Loaded:
     tail = os.pread(file.fd, arrow_file.TAIL_BYTES, max(0, size - arrow_file.TAIL_BYTES))
     parsed = arrow_file.parse(head, tail, size)
     key = parsed.stored.key
-    if directory.path_of(key, parsed.part) != path:
+    if directory.path_of(key, parsed.part, parsed.stored.variant) != path:
         raise CorruptError("another key's file")
     body = BodyRef(
         key=key,
@@ -58,6 +59,7 @@ def load(directory: BodyDirectory, path: str) -> Loaded:
         length=parsed.length,
         blocks=blocks_of(status),
         part=parsed.part,
+        variant=parsed.stored.variant,
     )
     found = Found(parsed.stored, body, parsed.table_id, parsed.stamps)
     return Loaded(found, file, parsed.body_offset, parsed.checksum)

@@ -192,6 +192,7 @@ class DiskWriter:
             length=length,
             blocks=blocks_of(status),
             part=self._draft.part,
+            variant=self._draft.stored.variant,
         )
         return body, self._file, layout.body_offset
 
