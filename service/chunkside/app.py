@@ -224,6 +224,7 @@ class Sidecar:
         self._metrics = TellingMetrics(
             importlib.metadata.version("chunkside"), [each.prefix for each in configured]
         )
+        self._allowed_hosts = frozenset(name.encode() for name in settings.allowed_hosts)
         self._descriptors = _raise_descriptor_limit()
         # The other half is for files, the origin and the admin port.
         self._crowd = Crowd(self._descriptors // 2)
@@ -240,7 +241,10 @@ class Sidecar:
         )
         self._routes = open_routes(configured, ground)
         self._port = DataPort(
-            [(each.route, each.gateway) for each in self._routes], self._metrics, instance
+            [(each.route, each.gateway) for each in self._routes],
+            self._metrics,
+            instance,
+            self._allowed_hosts,
         )
         self._console = SidecarConsole(
             settings,
@@ -298,7 +302,9 @@ class Sidecar:
         for sock in (sock for listener in data for sock in listener.sockets):
             make = partial(Front, self._server, self._port, timers, self._crowd)
             self._listening.append(await loop.create_server(make, sock=sock, backlog=BACKLOG))
-        self._admin = web.AppRunner(admin_app(self._console, self._metrics), access_log=None)
+        self._admin = web.AppRunner(
+            admin_app(self._console, self._metrics, self._allowed_hosts), access_log=None
+        )
         await self._admin.setup()
         for sock in (sock for listener in admin for sock in listener.sockets):
             await web.SockSite(self._admin, sock, backlog=BACKLOG).start()

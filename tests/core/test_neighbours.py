@@ -63,6 +63,22 @@ def test_a_host_that_could_be_rebound_is_misdirected(host):
 
 
 @pytest.mark.parametrize(
+    ("host", "is_answered"),
+    [
+        (b"cache.example.org", True),
+        (b"Cache.Example.ORG:8100", True),
+        (b"cache.example.org.", True),
+        (b"example.org", False),
+        (b"x.cache.example.org", False),
+        (b"cache.example.org.evil", False),
+    ],
+)
+def test_names_may_be_allowed(host, is_answered):
+    refusal = judge_host(host, frozenset({b"cache.example.org"}))
+    assert (refusal is None) is is_answered
+
+
+@pytest.mark.parametrize(
     "host",
     [
         None,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import ANY_DISK
+from tests.e2e.conftest import ANY_DISK, StartSidecar
 from tests.support.http_client import Connection, Response, exchange
 from tests.support.origin import Origin, Script
 from tests.support.raw_client import say
@@ -354,3 +354,14 @@ def test_no_inference_makes_an_absence(origin: Origin, sidecar: Sidecar) -> None
     entries = json.loads(exchange(sidecar.admin_url, "/entries?prefix=/bucket").body)
     assert {each["kind"] for each in entries["entries"]} == {"body"}
     assert exchange(sidecar.url, "/bucket/a/c/1").body == BODY
+
+
+def test_a_name_that_is_allowed_is_answered_on_both_ports(
+    own_origin: Origin, start_sidecar: StartSidecar
+) -> None:
+    sidecar = start_sidecar("--allowed-hosts", "cache.example.org")
+    own_origin.put("/k", BODY)
+    for url, path in ((sidecar.url, "/k"), (sidecar.admin_url, "/stats")):
+        for host, status in (("cache.example.org", 200), ("evil.example", 421)):
+            message = f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
+            assert say(url, message).answers[0].status == status

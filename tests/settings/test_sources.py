@@ -77,6 +77,7 @@ def test_lists_in_the_environment_are_separated_by_commas():
             "CHUNKSIDE_CREDENTIAL_HEADERS": "Authorization,X-Key",
             "CHUNKSIDE_IGNORED_QUERY": "",
             "CHUNKSIDE_METADATA_NAMES": "*.toml, meta/**",
+            "CHUNKSIDE_ALLOWED_HOSTS": "Cache.example.org., b",
             "CHUNKSIDE_CORS_ORIGINS": "http://localhost:3000, https://Viewer.example, http://[::1]:8",
         },
     )
@@ -86,6 +87,7 @@ def test_lists_in_the_environment_are_separated_by_commas():
         UnixAddress("/run/c"),
     )
     assert settings.credential_headers == ("Authorization", "X-Key")
+    assert settings.allowed_hosts == ("cache.example.org", "b")
     assert settings.cors_origins == (
         "http://localhost:3000",
         "https://viewer.example",
@@ -144,6 +146,8 @@ WRONG = [
     pytest.param("absent_statuses", "404,500", "not a status that tells", id="another status"),
     pytest.param("absent_statuses", "4 04", "not a status that tells", id="no status"),
     pytest.param("absent_statuses", "", "empty", id="no status at all"),
+    pytest.param("allowed_hosts", "cache:80", "not host names", id="a port"),
+    pytest.param("allowed_hosts", "*.example", "not host names", id="all hosts of"),
     pytest.param("cors_origins", "localhost:3000", "not origins of pages", id="no scheme"),
     pytest.param("cors_origins", "http://a.example/", "not origins of pages", id="a slash"),
     pytest.param("cors_origins", "https://a.example:443", "not origins of pages", id="443"),

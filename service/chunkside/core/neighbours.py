@@ -23,10 +23,11 @@ _ELSEWHERE: Final = frozenset({b"cross-site", b"same-site"})
 
 
 @lru_cache(maxsize=256)
-def judge_host(host: bytes | None) -> Refuse | None:
+def judge_host(host: bytes | None, allowed: frozenset[bytes] = frozenset()) -> Refuse | None:
     """Refuses names that could be rebound to this machine; None means that the Host is fine.
 
     `host` is the field's value with or without a port, None where it is absent or repeated.
+    `allowed`: further names, in lower case, that are somebody's own to point here.
     """
     match = None if host is None else _HOST.fullmatch(host)
     if match is None:
@@ -35,9 +36,11 @@ def judge_host(host: bytes | None) -> Refuse | None:
     ip6, name = match["ip6"], match["name"]
     if _is_ip6(ip6) if ip6 is not None else _is_ip4(name) or _is_inside(name.lower()):
         return None
+    if ip6 is None and name.lower().removesuffix(b".") in allowed:
+        return None
     detail = (
         f"{(ip6 or name).decode()} may be a name that others can point at this machine (DNS "
-        "rebinding). Use localhost, an IP address, or a name without a dot."
+        "rebinding). Use localhost, an IP address, or a name without a dot, or set allowed_hosts."
     )
     return Refuse(421, "misdirected", "Not a host that is answered for", detail)
 

@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 
 MAX_PURGE_BYTES: Final = 64 * 1024
 MAX_ENTRIES: Final = 1000
+_ALLOWED_HOSTS: Final = web.AppKey("allowed_hosts", frozenset[bytes])
 INDEX: Final = """\
 Chunkside, admin port
 
@@ -156,10 +157,13 @@ class Exposition(Protocol):
         ...
 
 
-def admin_app(console: Console, metrics: Exposition) -> web.Application:
+def admin_app(
+    console: Console, metrics: Exposition, allowed_hosts: frozenset[bytes] = frozenset()
+) -> web.Application:
     """The application for every admin listener. Peers on a Unix socket count as loopback."""
     admin = _Admin(console, metrics)
     app = web.Application(middlewares=[_guard], client_max_size=MAX_PURGE_BYTES)
+    app[_ALLOWED_HOSTS] = allowed_hosts
     app.add_routes(
         [
             web.get("/", admin.index),
@@ -343,7 +347,7 @@ def _judge(request: web.Request) -> Refuse | None:
     fields = Fields(request.raw_headers)
     resource = request.match_info.route.resource
     page = resource.canonical if resource is not None else None
-    if (refusal := judge_host(fields.get(b"host"))) is not None:
+    if (refusal := judge_host(fields.get(b"host"), request.app[_ALLOWED_HOSTS])) is not None:
         return refusal
     if page not in _OPEN_TO_ALL and not _is_local(request.remote):
         detail = (

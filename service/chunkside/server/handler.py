@@ -44,18 +44,22 @@ class RequestObserver(Protocol):
 
 
 class DataPort:
-    """`instance` is this process's name in `Via`, by which a loop is known."""
+    """`instance` is this process's name in `Via`, by which a loop is known. `allowed_hosts`: names
+    in lower case that are answered for beside those that nobody outside can point here.
+    """
 
     def __init__(
         self,
         routes: Iterable[tuple[Route, Gateway]],
         observer: RequestObserver,
         instance: str,
+        allowed_hosts: frozenset[bytes] = frozenset(),
     ) -> None:
         self._gateways = {route.name: (route, gateway) for route, gateway in routes}
         self._routes = Routes(route for route, _ in self._gateways.values())
         self._observer = observer
         self._instance = instance.encode()
+        self._allowed_hosts = allowed_hosts
         self.via = b"1.1 " + self._instance
 
     async def __call__(self, http: web.BaseRequest) -> web.StreamResponse:
@@ -142,7 +146,7 @@ class DataPort:
     def _refuse(self, http: web.BaseRequest, fields: Fields) -> Refuse | None:
         """Why nobody who sends this gets an answer, whatever its target."""
         refusal = judge_framing(http.version, fields) or judge_neighbour(
-            http.method, self._target(http), fields
+            http.method, self._target(http), fields, self._allowed_hosts
         )
         if refusal is not None:
             return refusal

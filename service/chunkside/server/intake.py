@@ -58,15 +58,18 @@ def judge_framing(version: HttpVersion, fields: Fields) -> Refuse | None:
     return None
 
 
-def judge_neighbour(method: str, target: bytes, fields: Fields) -> Refuse | None:
+def judge_neighbour(
+    method: str, target: bytes, fields: Fields, allowed_hosts: frozenset[bytes]
+) -> Refuse | None:
     """Refuses hosts that others can point here, and writes that other pages have browsers send.
 
     In absolute-form the target says which host is meant, and Host counts for nothing as long as it
     is valid (RFC 9112 §3.2.2).
     """
-    refusal, authority = judge_host(fields.get(b"host")), target_authority(target)
+    authority = target_authority(target)
+    refusal = judge_host(fields.get(b"host"), allowed_hosts)
     if authority is not None and (refusal is None or refusal.status == 421):
-        refusal = judge_host(authority)
+        refusal = judge_host(authority, allowed_hosts)
         fields = fields.without(frozenset({b"host"})).plus((b"Host", authority))
     if refusal is None and method not in SAFE_METHODS:
         refusal = judge_source(fields)

@@ -23,6 +23,8 @@ _ORIGIN = re.compile(
     r"(?:[a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?",
     re.ASCII,
 )
+_HOST_NAME = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*", re.ASCII)
+HOST_NAMES = "names such as cache.example.org, separated by commas"
 ORIGINS = "* or origins such as http://localhost:3000, separated by commas"
 ABSENT_STATUSES = "404 and 410, or one of them"
 PATHS = "a path"
@@ -77,6 +79,13 @@ def _read_header_names(value: object) -> tuple[str, ...]:
     names = quantities.parse_list(value)
     if not all(_FIELD_NAME.fullmatch(name) for name in names):
         raise NotAllowedError("not header field names", HEADER_NAMES)
+    return names
+
+
+def _read_host_names(value: object) -> tuple[str, ...]:
+    names = tuple(text.lower().removesuffix(".") for text in quantities.parse_list(value))
+    if not all(_HOST_NAME.fullmatch(name) for name in names):
+        raise NotAllowedError("not host names", HOST_NAMES, "no port, no scheme, no pattern")
     return names
 
 
@@ -156,6 +165,11 @@ Texts = Annotated[
 HeaderNames = Annotated[
     tuple[str, ...],
     PlainValidator(_read_header_names),
+    Shape("LIST", _comma_joined, is_list=True),
+]
+HostNames = Annotated[
+    tuple[str, ...],
+    PlainValidator(_read_host_names),
     Shape("LIST", _comma_joined, is_list=True),
 ]
 Origins = Annotated[

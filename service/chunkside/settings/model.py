@@ -14,6 +14,7 @@ from chunkside.settings.kinds import (
     Count,
     Directory,
     Duration,
+    HostNames,
     Listens,
     LogLevel,
     Loop,
@@ -60,6 +61,11 @@ class _SidecarSettings(BaseSettings):
     admin_listen: Listens = Field(
         default=(TcpAddress("localhost", 8101),),
         description="Metrics, health and admin; never on the data port",
+    )
+    allowed_hosts: HostNames = Field(
+        default=(),
+        description="Further names that clients may reach both ports by. Without it: IP addresses, "
+        "`localhost`, names without a dot, and those that public DNS never answers",
     )
     loop: Loop = Field(default="uvloop", description="Event loop")
     cache_dir: Directory = Field(
