@@ -89,6 +89,11 @@ def policy_of(settings: RouteSettings, budget_bytes: int) -> Policy:
             settings.negative_scope, allow_writes=settings.allow_writes
         ),
         absent_statuses=settings.absent_statuses,
+        stale_if_error=settings.stale_if_error,
+        is_strict=settings.profile == "strict",
+        obeys_origin=settings.upstream_cache_control == "obey",
+        obeys_clients=settings.client_cache_control == "obey",
+        forwards_cookies=settings.cookies == "forward",
     )
 
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chunkside.core.dates import http_date
 from chunkside.core.entry import Now
 from chunkside.core.freshness import (
     Policy,
@@ -12,7 +13,6 @@ from chunkside.core.freshness import (
     absence_under,
     age,
     cache_control,
-    http_date,
     initial_age,
     may_serve_stale,
     origin_lifetime,
@@ -98,8 +98,8 @@ def zone_of_new_york(monkeypatch):
         b"Sun, 06 Nov 1994 08:49:37 GMT",
         b"Sunday, 06-Nov-94 08:49:37 GMT",
         b"Sun Nov  6 08:49:37 1994",
-        b"Sun, 06 Nov 1994 08:49:37 -0000",
-        b"Sun, 06 Nov 1994 10:49:37 +0200",
+        b"sun, 06 NOV 1994 08:49:37 gmt",
+        b"\t Sun, 06 Nov 1994 08:49:37 GMT ",
     ],
 )
 def test_all_forms_of_a_date_are_in_utc_wherever_the_machine_is(value, zone_of_new_york):
@@ -120,6 +120,16 @@ def test_all_forms_of_a_date_are_in_utc_wherever_the_machine_is(value, zone_of_n
         b"Sun, 06 Nov 1994 08:49:37 +9999",
         b"Sun, 06 Nov 99999999999 08:49:37 GMT",
         b"\xff\xfe",
+        b"Sun, 06 Nov 1994 08:49:37 -0000",
+        b"Sun, 06 Nov 1994 10:49:37 +0200",
+        b"Sun, 06 Nov 1994 08:49:37 UTC",
+        b"Sun, 06 Nov 94 08:49:37 GMT",
+        b"Sun 06 Nov 1994 08:49:37 GMT",
+        b"Sun, 06  Nov 1994 08:49:37 GMT",
+        b"Sun, 06-Nov-1994 08:49:37 GMT",
+        b"Sun, 06 Nov 1994 08.49.37 GMT",
+        b"Sun, 06 Nov 1994 8:49:37 GMT",
+        b"Sun, 06 Nov 1994 08:49:61 GMT",
     ],
 )
 def test_what_is_no_date_is_none(value):

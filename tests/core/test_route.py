@@ -235,6 +235,27 @@ def test_a_signed_request_is_known_as_one(target, lines, is_signed):
     assert made(*lines, target=target).is_signed is is_signed
 
 
+@pytest.mark.parametrize(
+    ("lines", "control"),
+    [
+        ([], None),
+        (["Chunkside-Control: refresh"], "refresh"),
+        (["chunkside-control:  BYPASS "], "bypass"),
+    ],
+)
+def test_what_the_client_says_to_the_sidecar_stays_there(lines, control):
+    told = made("X-Kept: 1", *lines)
+    assert (told.control, told.fields) == (control, fields("X-Kept: 1"))
+
+
+@pytest.mark.parametrize("value", ["refersh", "refresh, bypass", "1"])
+def test_what_it_says_must_be_understood(value):
+    refusal = ROUTE.request("GET", b"/a", fields(f"Chunkside-Control: {value}"), has_body=False)
+    assert isinstance(refusal, Refuse)
+    assert (refusal.status, refusal.slug) == (400, "bad-control")
+    assert "`refresh`" in refusal.detail
+
+
 def test_the_method_goes_on_as_it_came():
     request = made(method="PROPFIND")
     assert (request.method, request.has_body) == ("PROPFIND", False)

@@ -1,9 +1,17 @@
+from dataclasses import replace
+
 import pytest
 
 from chunkside.core.decision import NotStored
 from chunkside.core.freshness import Policy
-from chunkside.core.storability import allows_any_origin, why_not_absence, why_not_body
-from tests.core.samples import fields, head
+from chunkside.core.key import CacheKey, Namespace
+from chunkside.core.storability import (
+    allows_any_origin,
+    is_storable_status,
+    why_not_absence,
+    why_not_body,
+)
+from tests.core.samples import fields, head, request
 
 POLICY = Policy(max_body_bytes=1000)
 
@@ -19,7 +27,8 @@ POLICY = Policy(max_body_bytes=1000)
         pytest.param(["Cache-Control: no-cache"], None, id="no-cache-is-stored"),
         pytest.param(["Cache-Control: max-age=0"], None, id="max-age-0-is-stored"),
         pytest.param(['Cache-Control: x="no-store"'], None, id="no-store-in-quotes"),
-        pytest.param(["Set-Cookie: a=1"], NotStored.SET_COOKIE, id="set-cookie"),
+        pytest.param(["Set-Cookie: a=1"], None, id="set-cookie-that-is-dropped"),
+        pytest.param(["Cache-Control: must-understand, no-store"], None, id="a-200-is-understood"),
         pytest.param(["Vary: Accept-Encoding"], None, id="vary-encoding"),
         pytest.param(["Vary: Origin", "vary: accept-ENCODING"], None, id="vary-origin"),
         pytest.param(["Vary:"], None, id="vary-nothing"),
@@ -36,24 +45,84 @@ POLICY = Policy(max_body_bytes=1000)
     ],
 )
 def test_why_a_body_is_not_remembered(lines, reason):
-    assert why_not_body(head(200, *lines), "chunk", POLICY) == reason
+    assert why_not_body(head(200, *lines), request(), POLICY) == reason
+
+
+@pytest.mark.parametrize("line", ["Set-Cookie: a=1", "Set-Cookie2: a=1"])
+def test_where_cookies_pass_what_sets_one_is_not_remembered(line):
+    policy = replace(POLICY, forwards_cookies=True)
+    assert why_not_body(head(200, line), request(), policy) == NotStored.SET_COOKIE
+
+
+@pytest.mark.parametrize(
+    ("partition", "policy", "reason"),
+    [
+        (b"", POLICY, NotStored.PRIVATE),
+        (b"alice", POLICY, None),
+        (b"", replace(POLICY, obeys_origin=False), None),
+    ],
+)
+def test_what_is_private_is_stored_for_its_own_client_alone(partition, policy, reason):
+    asked = request()
+    asked = replace(asked, key=CacheKey(Namespace("http://origin:80", "", partition), b"/a"))
+    answer = head(200, "Cache-Control: private, max-age=0")
+    assert why_not_body(answer, asked, policy) == reason
+
+
+def test_no_store_counts_even_where_the_origin_is_not_obeyed():
+    answer = head(200, "Cache-Control: no-store")
+    policy = replace(POLICY, obeys_origin=False)
+    assert why_not_body(answer, request(), policy) == NotStored.NO_STORE
+
+
+STRICT = replace(POLICY, is_strict=True)
+
+
+@pytest.mark.parametrize(
+    ("status", "lines", "is_storable"),
+    [
+        (301, [], True),
+        (301, ["Cache-Control: max-age=9"], True),
+        (302, [], False),
+        (302, ["Cache-Control: max-age=9"], True),
+        (302, ["Cache-Control: public"], True),
+        (500, ["Expires: Sun, 06 Nov 1994 08:49:37 GMT"], True),
+        (599, ["Cache-Control: max-age=9"], True),
+        (599, ["Cache-Control: max-age=9, must-understand"], False),
+        (503, ["Cache-Control: max-age=9, must-understand"], True),
+        (204, ["Cache-Control: max-age=9"], False),
+        (206, ["Cache-Control: max-age=9"], False),
+        (304, ["Cache-Control: max-age=9"], False),
+        (416, ["Cache-Control: max-age=9"], False),
+        (404, ["Cache-Control: max-age=9"], False),
+        (999, ["Cache-Control: max-age=9"], False),
+        (101, ["Cache-Control: max-age=9"], False),
+    ],
+)
+def test_which_other_statuses_are_stored_by_the_rfc_alone(status, lines, is_storable):
+    assert is_storable_status(head(status, *lines), STRICT) is is_storable
+    assert not is_storable_status(head(status, *lines), POLICY)
+    assert not is_storable_status(head(status, *lines, length=None), STRICT)
 
 
 @pytest.mark.parametrize(
     ("length", "reason"), [(None, None), (0, None), (1000, None), (1001, NotStored.TOO_LARGE)]
 )
 def test_a_body_larger_than_allowed_is_not_remembered(length, reason):
-    assert why_not_body(head(200, length=length), "chunk", POLICY) == reason
+    assert why_not_body(head(200, length=length), request(), POLICY) == reason
 
 
 def test_a_body_that_ends_with_the_connection_is_not_remembered():
     answer = head(200, length=None, is_framed=False)
-    assert why_not_body(answer, "chunk", POLICY) == NotStored.CLOSE_DELIMITED
+    assert why_not_body(answer, request(), POLICY) == NotStored.CLOSE_DELIMITED
 
 
 @pytest.mark.parametrize("key_class", ["metadata", "listing"])
 def test_html_is_refused_only_where_array_data_is_expected(key_class):
-    assert why_not_body(head(200, "Content-Type: text/html"), key_class, POLICY) is None
+    assert (
+        why_not_body(head(200, "Content-Type: text/html"), request(key_class=key_class), POLICY)
+        is None
+    )
 
 
 NO_SUCH_KEY = b'<?xml version="1.0"?><Error><Code>NoSuchKey</Code><Key>a</Key></Error>'

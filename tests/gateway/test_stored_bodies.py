@@ -271,7 +271,6 @@ UNSTORABLE = {
     "no-store": ((b"Cache-Control", b"no-store"),),
     "private": ((b"Cache-Control", b"private"),),
     "Vary: *": ((b"Vary", b"*"),),
-    "Set-Cookie": ((b"Set-Cookie", b"a=b"),),
     "html": ((b"Content-Type", b"text/html; charset=utf-8"),),
 }
 

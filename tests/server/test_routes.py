@@ -104,6 +104,7 @@ async def test_what_is_refused_counts_under_the_route_it_names(request_, status,
 async def test_cookies_pass_on_the_route_that_forwards_them_alone():
     async with street() as (house, inner, _, _):
         inner.route = replace(inner.route, forwards_cookies=True)
+        inner.edges.policy = replace(inner.edges.policy, forwards_cookies=True)
         async with data_port(house, beside=[inner]) as port, await port.connect() as wire:
             cookie = ((b"Set-Cookie", b"a=1"),)
             house.origin.script(b"/data/x", Answer(200, cookie, b"x"))

@@ -123,6 +123,10 @@ def test_a_slash_at_the_end_of_a_prefix_is_dropped(written, prefix):
 
 def test_what_a_route_leaves_out_is_as_set_beside_it():
     beside = {
+        "profile": "archive",
+        "stale_if_error": 6.0,
+        "upstream_cache_control": "ignore",
+        "client_cache_control": "obey",
         "max_body_size": 5,
         "cache_missing": False,
         "ttl": 7.0,

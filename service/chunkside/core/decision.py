@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from chunkside.core.entry import Absent, Held, Part, Stored
+from chunkside.core.key import Object
 
 
 class Forward(StrEnum):
@@ -44,10 +45,13 @@ class NotStored(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Serve:
-    """`held` has what was asked for. `ttl`: seconds of freshness left."""
+    """`held` has what was asked for. `ttl`: seconds of freshness left. `meanwhile`: what to ask the
+    origin at the same time, since it is stale.
+    """
 
     held: Held
     ttl: float
+    meanwhile: Fill | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +66,13 @@ class Fill:
     what was asked for.
 
     `range_value`: bring what this `Range` asks for, unless it is to be had from a fill of the whole
-    that is near enough.
+    that is near enough. `is_anew`: what others asked for before is not good enough.
     """
 
     forward: Forward
     stale: Held | None = None
     range_value: bytes | None = None
+    is_anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +89,14 @@ class Relay:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """`is_broad`: what it changes can't be told from its target."""
+    """`is_broad`: what it changes can't be told. `others`: objects that it changes beside its
+    target. `is_deep`: and what lies beneath all of these. `names_keys`: its body names the objects.
+    """
 
     is_broad: bool
+    others: tuple[Object, ...] = ()
+    is_deep: bool = False
+    names_keys: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import Final, Literal
 
+from chunkside.core.dates import http_date
 from chunkside.core.entry import Absent, Held, Now, Stored
 from chunkside.core.fields import Fields
 from chunkside.core.key import KeyClass
@@ -15,6 +14,8 @@ from chunkside.core.key import KeyClass
 _FORBIDS_STALE: Final = frozenset(
     {b"must-revalidate", b"proxy-revalidate", b"s-maxage", b"no-cache"}
 )
+HEURISTICALLY_CACHEABLE: Final = frozenset({200, 203, 300, 301, 308, 404, 405, 410, 414, 501})
+_LONGEST_HEURISTIC_SECONDS: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,9 @@ class Policy:
     """The settings that decisions depend on. Lifetimes in seconds, `math.inf` for ever.
 
     `negative_scope`: whether a marker answers full GETs alone, or HEAD and ranges too.
-    `absent_statuses`: those that tell of an absence.
+    `absent_statuses`: those that tell of an absence. `is_strict`: by RFC 9111 alone, without
+    lifetimes of our own. `obeys_origin`, `obeys_clients`: whether `Cache-Control` counts, of
+    bodies and of requests.
     """
 
     ttl: float = 300.0
@@ -34,6 +37,10 @@ class Policy:
     stale_if_error: float = 86_400.0
     negative_scope: Literal["get", "all"] = "get"
     absent_statuses: frozenset[int] = frozenset({404, 410})
+    is_strict: bool = False
+    obeys_origin: bool = True
+    obeys_clients: bool = False
+    forwards_cookies: bool = False
 
 
 def cache_control(fields: Fields) -> dict[bytes, bytes]:
@@ -60,36 +67,26 @@ def _split_outside_quotes(value: bytes) -> list[bytes]:
     return [member.replace(b"\0", b",") for member in b'"'.join(hidden).split(b",")]
 
 
-def http_date(value: bytes | None) -> float | None:
-    """Seconds since the epoch of an HTTP date; None if there is none or it is malformed."""
-    if value is None:
-        return None
-    try:
-        moment = parsedate_to_datetime(value.decode("latin-1"))
-        # The form without a zone, asctime's, is in UTC as well (RFC 9110 §5.6.7).
-        return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        return None
-
-
-def origin_lifetime(fields: Fields) -> float | None:
+def origin_lifetime(fields: Fields, asked_at: float | None = None) -> float | None:
     """Seconds of freshness that the origin gave; None where it gave none.
 
-    A lifetime that can't be read is none at all: the answer is stale from the start.
+    A lifetime that can't be read is none at all: the answer is stale from the start. `asked_at`:
+    wall-clock second to count `Expires` from where there is no usable `Date`.
     """
     directives = cache_control(fields)
     if b"no-cache" in directives:
         return 0.0
     for name in (b"s-maxage", b"max-age"):
         if name in directives:
-            return _delta_seconds(directives[name])
+            return delta_seconds(directives[name])
     if b"expires" in fields:
         expires, date = http_date(fields.get(b"expires")), http_date(fields.get(b"date"))
-        return 0.0 if expires is None or date is None else max(0.0, expires - date)
+        made_at = asked_at if date is None else date
+        return 0.0 if expires is None or made_at is None else max(0.0, expires - made_at)
     return None
 
 
-def _delta_seconds(argument: bytes) -> float:
+def delta_seconds(argument: bytes) -> float:
     if not argument.isdigit():
         return 0.0
     digits = argument.lstrip(b"0")
@@ -101,7 +98,7 @@ def initial_age(fields: Fields) -> float:
     """Seconds that the answer had already spent in other caches; the first of several counts (RFC
     9111 §5.1).
     """
-    return _delta_seconds(fields.combined(b"age").partition(b",")[0].strip(b" \t"))
+    return delta_seconds(fields.combined(b"age").partition(b",")[0].strip(b" \t"))
 
 
 def age(requested_at: Now, now: Now, initial: float = 0.0) -> float:
@@ -124,24 +121,58 @@ def remaining(stored: Stored, now: Now, policy: Policy) -> float:
     elapsed = age(stored.requested_at, now)
     if elapsed == math.inf:
         return -math.inf
-    if stored.origin_lifetime is None:
-        left = policy.ttl - elapsed
-    else:
+    if stored.origin_lifetime is not None and policy.obeys_origin:
         left = stored.origin_lifetime - stored.initial_age - elapsed
+    elif policy.is_strict:
+        left = heuristic_lifetime(stored) - stored.initial_age - elapsed
+    else:
+        left = policy.ttl - elapsed
     return min(left, policy.metadata_ttl - elapsed) if stored.key_class == "metadata" else left
+
+
+def heuristic_lifetime(stored: Stored) -> float:
+    """Seconds that an answer without a lifetime may be used for (RFC 9111 §4.2.2): a tenth of what
+    had passed since it was modified, a day at most.
+    """
+    fields = stored.fields
+    may_be = stored.status in HEURISTICALLY_CACHEABLE or b"public" in cache_control(fields)
+    modified = http_date(stored.last_modified)
+    if modified is None or not may_be:
+        return 0.0
+    date = http_date(fields.get(b"date"))
+    passed = (stored.requested_at.wall if date is None else date) - modified
+    return min(max(passed, 0.0) / 10, _LONGEST_HEURISTIC_SECONDS)
 
 
 def may_serve_stale(held: Held, now: Now, policy: Policy) -> bool:
     """Whether what is stale may stand in for an origin that fails (RFC 9111 §4.2.4)."""
     stored = held.stored
-    directives = cache_control(stored.fields)
-    if held.must_validate or not stored.has_validator:
-        return False
-    if not _FORBIDS_STALE.isdisjoint(directives):
+    if not allows_stale(held, policy) or not stored.has_validator:
         return False
     staleness = -remaining(stored, now, policy)
+    bound = _told(stored, b"stale-if-error", policy)
     # One of unknown age may be older than any bound, even than none.
-    return staleness <= policy.stale_if_error and staleness < math.inf
+    bound = policy.stale_if_error if bound is None else bound
+    return staleness <= bound and staleness < math.inf
+
+
+def may_serve_while_revalidating(held: Held, ttl: float, policy: Policy) -> bool:
+    """Whether what is stale may be served while its origin is asked (RFC 5861 §3)."""
+    bound = _told(held.stored, b"stale-while-revalidate", policy)
+    return bound is not None and -ttl <= bound and allows_stale(held, policy)
+
+
+def allows_stale(held: Held, policy: Policy) -> bool:
+    if held.must_validate:
+        return False
+    directives = cache_control(held.stored.fields)
+    return not policy.obeys_origin or _FORBIDS_STALE.isdisjoint(directives)
+
+
+def _told(stored: Stored, directive: bytes, policy: Policy) -> float | None:
+    """The seconds that a directive of the origin's gives; None where it gives none."""
+    argument = cache_control(stored.fields).get(directive)
+    return None if argument is None or not policy.obeys_origin else delta_seconds(argument)
 
 
 def absence_lifetime(fields: Fields, key_class: KeyClass, policy: Policy) -> float:
@@ -155,7 +186,7 @@ def absence_lifetime(fields: Fields, key_class: KeyClass, policy: Policy) -> flo
     ceiling = _ceiling_of_absence(key_class, policy)
     given = origin_lifetime(fields)
     if given is None or given <= 0:
-        return ceiling
+        return 0.0 if policy.is_strict else ceiling
     return min(ceiling, max(0.0, given - initial_age(fields)))
 
 

@@ -29,29 +29,36 @@ from chunkside.core.decision import (
     StoreBody,
     StorePart,
     Whole,
-    Write,
 )
+from chunkside.core.demands import NONE as NO_DEMANDS
+from chunkside.core.demands import Demands, demands_of
 from chunkside.core.entry import Absent, Held, Now, Part, Present, Selected, Stored
 from chunkside.core.fields import Fields
 from chunkside.core.freshness import (
     Policy,
     absence_lifetime,
     age,
+    allows_stale,
     cache_control,
     initial_age,
+    may_serve_while_revalidating,
     origin_lifetime,
     remaining,
 )
 from chunkside.core.heads import without_checksums
+from chunkside.core.invalidation import reach_of
 from chunkside.core.ranges import part_answered, range_form, select, single_range
 from chunkside.core.request import Request
 from chunkside.core.response import ResponseHead
-from chunkside.core.storability import allows_any_origin, why_not_absence, why_not_body
+from chunkside.core.storability import (
+    SET_COOKIE,
+    allows_any_origin,
+    is_storable_status,
+    why_not_absence,
+    why_not_body,
+)
 from chunkside.core.variants import STRIPPED_FROM_FILLS, is_selected_by, variant_of
 
-# One object is changed by these and it is the target; what others change only the origin knows.
-_NARROW_WRITES = frozenset({"PUT", "DELETE", "PATCH"})
-_RENAMES = frozenset({b"x-ms-rename-source", b"x-amz-rename-source"})
 _CUSTOMER_KEYS = (
     b"x-amz-server-side-encryption-customer-key",
     b"x-goog-encryption-key",
@@ -72,6 +79,12 @@ _KEPT_ON_FRESHEN = frozenset(
 )
 # What a 206 says of its own bytes.
 _OF_A_PART = frozenset({b"content-range", b"content-length"})
+_ONLY_IF_CACHED = Refuse(
+    504,
+    "only-if-cached",
+    "This is not to be had from store",
+    "The request says only-if-cached, and what is held of it, if anything, is not fresh enough.",
+)
 
 
 def decide(request: Request, entry: Selected | None, now: Now, policy: Policy) -> Decision:
@@ -80,27 +93,47 @@ def decide(request: Request, entry: Selected | None, now: Now, policy: Policy) -
     if refusal is not None:
         return refusal
     if not request.is_safe:
-        path = request.target.partition(b"?")[0]
-        is_narrow = request.method in _NARROW_WRITES and _RENAMES.isdisjoint(request.fields.names)
-        return Write(is_broad=not is_narrow or path.endswith(b"/"))
+        return reach_of(request, is_strict=policy.is_strict)
     if request.method not in ("GET", "HEAD"):
         return Relay(Forward.METHOD)
-    form = range_form(request.fields)
-    if _must_not_touch_the_cache(request) or form == "several":
+    decision = _decide_read(request, entry, now, policy)
+    if isinstance(decision, Serve | ServeAbsence):
+        return decision
+    return _ONLY_IF_CACHED if b"only-if-cached" in cache_control(request.fields) else decision
+
+
+def _decide_read(request: Request, entry: Selected | None, now: Now, policy: Policy) -> Decision:
+    if _must_not_touch_the_cache(request) or range_form(request.fields) == "several":
         return Relay(Forward.BYPASS)
-    if entry is not None and not isinstance(entry, Absent):
-        return _decide_held(request, entry, now, policy)
-    why = Forward.URI_MISS
-    if entry is not None:
-        ttl = entry.lifetime - age(entry.requested_at, now)
-        is_for_all = entry.allows_any_origin or b"origin" not in request.fields
-        is_partial = request.method == "HEAD" or form == "single"
-        is_answer = not is_partial or policy.negative_scope == "all"
-        if ttl > 0 and is_for_all and is_answer:
-            return ServeAbsence(entry, ttl)
-        unusable = Forward.VARY_MISS if not is_for_all else Forward.REQUEST
-        why = unusable if ttl > 0 else Forward.STALE
-    return Relay(Forward.METHOD) if request.method == "HEAD" else _ask(request, why, None)
+    if request.control == "refresh":
+        return _ask(request, Forward.REQUEST, None, is_anew=True)
+    match entry:
+        case None:
+            why = Forward.METHOD if request.method == "HEAD" else Forward.URI_MISS
+            return _ask(request, why, None)
+        case Absent():
+            return _decide_absent(request, entry, now, policy)
+        case _:
+            return _decide_held(request, entry, now, policy)
+
+
+def _decide_absent(request: Request, absent: Absent, now: Now, policy: Policy) -> Decision:
+    elapsed = age(absent.requested_at, now)
+    ttl = absent.lifetime - elapsed
+    is_for_all = absent.allows_any_origin or b"origin" not in request.fields
+    is_partial = request.method == "HEAD" or range_form(request.fields) == "single"
+    is_answer = not is_partial or policy.negative_scope == "all"
+    is_enough = _demands(request, policy).are_met(elapsed, ttl, may_be_stale=False)
+    if is_enough and is_for_all and is_answer:
+        return ServeAbsence(absent, ttl)
+    if request.method == "HEAD":
+        return Relay(Forward.METHOD)
+    unusable = Forward.VARY_MISS if not is_for_all else Forward.REQUEST
+    return _ask(request, unusable if ttl > 0 else Forward.STALE, None)
+
+
+def _demands(request: Request, policy: Policy) -> Demands:
+    return demands_of(request.fields) if policy.obeys_clients else NO_DEMANDS
 
 
 def _refuse(request: Request, policy: Policy) -> Refuse | None:
@@ -138,6 +171,7 @@ def _must_not_touch_the_cache(request: Request) -> bool:
     return (
         request.has_body
         or request.is_signed
+        or request.control == "bypass"
         # Any write beneath it changes a listing, and none says so of it.
         or request.key_class == "listing"
         or b"x-ms-range" in fields
@@ -153,9 +187,17 @@ def _decide_held(request: Request, held: Held, now: Now, policy: Policy) -> Deci
         return _ask(request, Forward.VARY_MISS, None)
     has_it = has_what_is_asked_for(request, held)
     ttl = remaining(stored, now, policy)
-    if ttl > 0 and not held.must_validate:
+    demands, elapsed = _demands(request, policy), age(stored.requested_at, now, stored.initial_age)
+    may_be_stale = allows_stale(held, policy)
+    if not held.must_validate and demands.are_met(elapsed, ttl, may_be_stale=may_be_stale):
         return Serve(held, ttl) if has_it else _ask(request, Forward.PARTIAL, None)
-    return _ask(request, Forward.STALE, held if has_it and stored.has_validator else None)
+    why = Forward.REQUEST if ttl > 0 and not held.must_validate else Forward.STALE
+    question = _ask(request, why, held if has_it and stored.has_validator else None)
+    is_plain = ttl <= 0 and has_it and demands == NO_DEMANDS
+    may_wait = is_plain and may_serve_while_revalidating(held, ttl, policy)
+    if may_wait and isinstance(question, Fill):
+        return Serve(held, ttl, meanwhile=question)
+    return question
 
 
 def has_what_is_asked_for(request: Request, held: Held) -> bool:
@@ -182,13 +224,15 @@ def _is_for_the_same_origin(fields: Fields, stored: Stored) -> bool:
     return origin is not None and origin == stored.origin_field
 
 
-def _ask(request: Request, why: Forward, stale: Held | None) -> Decision:
+def _ask(
+    request: Request, why: Forward, stale: Held | None, *, is_anew: bool = False
+) -> Fill | FollowElseRelay | Relay:
     if request.method == "HEAD":
         return Relay(why)
     range_value = single_range(request.fields)
     if range_value is not None and b"if-range" in request.fields:
         return FollowElseRelay(why)
-    return Fill(why, stale, range_value)
+    return Fill(why, stale, range_value, is_anew)
 
 
 def fill_fields(request: Request, stale: Held | None, range_value: bytes | None = None) -> Fields:
@@ -214,20 +258,26 @@ def conclude(
     stale = asked.stale
     match head.status:
         case 200:
-            reason = why_not_body(head, request.key_class, policy)
-            if reason is not None:
-                return PassOn(reason)
-            return StoreBody(stored_of(request, head, sent_at))
+            return _conclude_whole(request, head, sent_at, policy)
         case 206 if asked.range_value is not None:
             return _conclude_part(request, asked.range_value, head, sent_at, policy)
         case 304 if stale is not None:
             return _freshen(request, stale.stored, head, sent_at, policy)
+        case _ if asked.range_value is None and is_storable_status(head, policy):
+            return _conclude_whole(request, head, sent_at, policy)
         case status if status in (204, 205, 206, 304) or not 200 <= status < 600:
             return Nonsense(f"The origin answered {head.status} to a plain GET of a whole object.")
         case status if 200 < status < 300:
             return PassOn(NotStored.STATUS)
         case _:
             return JudgeWhole()
+
+
+def _conclude_whole(
+    request: Request, head: ResponseHead, sent_at: Now, policy: Policy
+) -> Conclusion:
+    reason = why_not_body(head, request, policy)
+    return PassOn(reason) if reason is not None else StoreBody(stored_of(request, head, sent_at))
 
 
 def _conclude_part(
@@ -237,7 +287,7 @@ def _conclude_part(
     if answered is None or head.length not in (None, answered[0].length):
         return PassOn(NotStored.RANGE)
     part, length = answered
-    reason = why_not_body(replace(head, length=part.length), request.key_class, policy)
+    reason = why_not_body(replace(head, length=part.length), request, policy)
     if reason is not None:
         return PassOn(reason)
     # What is kept is the head of the whole, as far as the part's tells it.
@@ -246,14 +296,14 @@ def _conclude_part(
 
 
 def stored_of(request: Request, head: ResponseHead, sent_at: Now) -> Stored:
-    """What is remembered of an answer's head."""
+    """What is remembered of an answer's head; of a part's, as the head of its whole."""
     return Stored(
         key=request.key,
         key_class=request.key_class,
-        status=200,
-        fields=head.fields,
+        status=200 if head.status == 206 else head.status,
+        fields=head.fields.without(SET_COOKIE),
         length=head.length if head.length is not None else 0,
-        origin_lifetime=origin_lifetime(head.fields),
+        origin_lifetime=origin_lifetime(head.fields, sent_at.wall),
         initial_age=initial_age(head.fields),
         requested_at=sent_at,
         origin_field=request.fields.get(b"origin"),
@@ -274,14 +324,13 @@ def _freshen(
         variant_of(head.fields, request.fields) == old.variant
     )
     is_storable = (
-        varies_as_before
-        and why_not_body(replace(head, fields=fields), old.key_class, policy) is None
+        varies_as_before and why_not_body(replace(head, fields=fields), request, policy) is None
     )
     return Freshen(
         replace(
             old,
             fields=fields,
-            origin_lifetime=origin_lifetime(fields) if is_storable else 0.0,
+            origin_lifetime=origin_lifetime(fields, sent_at.wall) if is_storable else 0.0,
             initial_age=initial_age(head.fields),
             requested_at=sent_at,
             origin_field=request.fields.get(b"origin"),

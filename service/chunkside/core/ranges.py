@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
+from chunkside.core.dates import http_date
 from chunkside.core.decision import (
     NotModified,
     PreconditionFailed,
@@ -15,7 +16,6 @@ from chunkside.core.decision import (
 )
 from chunkside.core.entry import Absent, Part, Selected, Stored
 from chunkside.core.fields import Fields
-from chunkside.core.freshness import http_date
 
 # No offset has a hundred digits, and int() refuses some thousand of them.
 _SINGLE = re.compile(
@@ -27,9 +27,9 @@ _NEXT_OF_LIST = re.compile(rb'[ \t,]*(W/)?"([^"]*)"[ \t]*(?=,|\Z)')
 _STRONG_AFTER_SECONDS = 60.0
 
 RangeForm = Literal["none", "single", "several"]
-Generation = tuple[bytes, int, bytes]
-"""Strong validator, length and encoding: bytes of two representations that have the same are the
-same.
+Generation = tuple[bytes, int, bytes, int]
+"""Strong validator, length, encoding and status: bytes of two representations that have the same
+are the same.
 """
 
 
@@ -85,6 +85,9 @@ def select(fields: Fields, stored: Stored, *, is_get: bool = True) -> Selection:
     """Which part of `stored` a GET or HEAD with these fields gets, in the order of RFC 9110
     §13.2.2.
     """
+    if stored.status != 200:
+        # Neither conditions nor ranges apply to anything else (RFC 9110 §13.2.1, §14.2).
+        return Whole()
     if _fails(fields, stored):
         return PreconditionFailed()
     if _is_unmodified(fields, stored):
@@ -123,8 +126,12 @@ def _is_unmodified(fields: Fields, stored: Stored) -> bool:
     if b"if-none-match" in fields:
         return _matches(fields.combined(b"if-none-match"), stored.etag, strongly=False)
     limit = http_date(fields.get(b"if-modified-since"))
-    modified = None if limit is None else http_date(stored.last_modified)
-    return limit is not None and modified is not None and modified <= limit
+    if limit is None:
+        return False
+    # Of what doesn't say when it was modified that is when it was made (RFC 9111 §4.3.2).
+    told = stored.last_modified or stored.fields.get(b"date")
+    modified = http_date(told)
+    return modified is not None and modified <= limit
 
 
 def _matches(listed: bytes, etag: bytes | None, *, strongly: bool) -> bool:
@@ -164,7 +171,9 @@ def strong_validator(fields: Fields) -> bytes | None:
 def generation_of(stored: Stored) -> Generation | None:
     """None where nothing can tell its bytes from another's."""
     validator = strong_validator(stored.fields)
-    return None if validator is None else (validator, stored.length, encoding_of(stored.fields))
+    if validator is None:
+        return None
+    return validator, stored.length, encoding_of(stored.fields), stored.status
 
 
 def encoding_of(fields: Fields) -> bytes:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from chunkside.core.fields import Fields
 from chunkside.core.key import CacheKey, KeyClass
 
+Control = Literal["refresh", "bypass"]
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PROPFIND", "REPORT", "SEARCH"})
 
 
@@ -17,6 +19,7 @@ class Request:
 
     `fields` are the end-to-end fields that may be forwarded, Host not among them. `is_signed`: the
     client's own signature is on it, so that it passes verbatim and proves nothing to the cache.
+    `control`: what `Chunkside-Control` says: ask the origin anew, or leave the cache out of it.
     """
 
     method: str
@@ -26,6 +29,7 @@ class Request:
     key_class: KeyClass
     has_body: bool = False
     is_signed: bool = False
+    control: Control | None = None
 
     @property
     def is_safe(self) -> bool:

@@ -17,10 +17,12 @@ from chunkside.core.key import (
     leaves_its_root,
     origin_target,
 )
-from chunkside.core.request import Request
+from chunkside.core.request import Control, Request
 
 # Framing and expectations belong to one connection; Host is the origin's own.
-_NOT_FORWARDED: Final = frozenset({b"host", b"content-length", b"expect"})
+_CONTROL: Final = b"chunkside-control"
+_NOT_FORWARDED: Final = frozenset({b"host", b"content-length", b"expect", _CONTROL})
+_CONTROLS: Final[dict[bytes, Control]] = {b"refresh": "refresh", b"bypass": "bypass"}
 _MAX_FORWARDS: Final = b"max-forwards"
 # int() refuses some thousand digits, and nobody counts so far.
 _MOST_DIGITS: Final = 9
@@ -60,6 +62,15 @@ class Route:
             return bad_target("A target has no fragment: send # as %23.")
         if leaves_its_root(target[len(self.prefix) :]):
             return bad_target("Dot segments in the target climb above the upstream's prefix.")
+        control = fields.combined(_CONTROL).strip(b" \t").lower()
+        if control and control not in _CONTROLS:
+            return Refuse(
+                400,
+                "bad-control",
+                "Chunkside-Control can't be understood",
+                "Say `refresh`, to have the origin asked anew and its answer remembered, or "
+                "`bypass`, to leave the cache out of it.",
+            )
         not_forwarded = _NOT_FORWARDED if self.forwards_cookies else _NOT_FORWARDED | _COOKIES
         if self.pages is not None:
             # Whoever asks, the answer is the same but for our own fields.
@@ -76,6 +87,7 @@ class Route:
             key_class=classify(target, self.metadata_names),
             has_body=has_body,
             is_signed=is_signed(target, fields),
+            control=_CONTROLS.get(control),
         )
 
     def origin_path(self, data_port_target: bytes) -> bytes:

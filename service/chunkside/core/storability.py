@@ -3,28 +3,41 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from chunkside.core.decision import NotStored
 from chunkside.core.fields import Fields
-from chunkside.core.freshness import Policy, cache_control
-from chunkside.core.key import KeyClass
+from chunkside.core.freshness import (
+    HEURISTICALLY_CACHEABLE,
+    Policy,
+    cache_control,
+    origin_lifetime,
+)
 from chunkside.core.ranges import encoding_of
+from chunkside.core.request import Request
 from chunkside.core.response import ResponseHead
 from chunkside.core.variants import varied_names
 
+SET_COOKIE: Final = frozenset({b"set-cookie", b"set-cookie2"})
+_NEVER_STORED: Final = frozenset({204, 205, 206, 304, 416})
+_UNDERSTOOD: Final = HEURISTICALLY_CACHEABLE | {302, 303, 307, 400, 403, 500, 502, 503, 504}
 _ERROR_CODE = re.compile(rb"<Code>([^<]*)</Code>")
 _CODES_OF_ABSENCE = frozenset({b"NoSuchKey", b"BlobNotFound"})
 
 
-def why_not_body(head: ResponseHead, key_class: KeyClass, policy: Policy) -> NotStored | None:
-    """The reason not to store a 200 to a full GET; None if it may be stored."""
+def why_not_body(head: ResponseHead, request: Request, policy: Policy) -> NotStored | None:
+    """The reason not to store an answer to a GET that has a body; None if it may be stored."""
     fields = head.fields
     directives = cache_control(fields)
-    if b"no-store" in directives:
+    # Of each status that is stored what it asks of a cache is known (RFC 9111 §5.2.2.3).
+    if b"no-store" in directives and b"must-understand" not in directives:
         return NotStored.NO_STORE
-    if b"private" in directives:
+    # What one credential learns answers that credential alone.
+    is_for_one = request.key.namespace.partition != b""
+    if b"private" in directives and policy.obeys_origin and not is_for_one:
         return NotStored.PRIVATE
-    if b"set-cookie" in fields or b"set-cookie2" in fields:
+    # Where cookies don't pass, they select nothing and none is told to anybody.
+    if policy.forwards_cookies and not SET_COOKIE.isdisjoint(fields.names):
         return NotStored.SET_COOKIE
     if b"*" in varied_names(fields):
         return NotStored.VARY
@@ -33,9 +46,26 @@ def why_not_body(head: ResponseHead, key_class: KeyClass, policy: Policy) -> Not
     if head.length is not None and head.length > policy.max_body_bytes:
         return NotStored.TOO_LARGE
     # A login page or a single-page app answers for every missing key: never array data.
-    if key_class == "chunk" and fields.combined(b"content-type").lower().startswith(b"text/html"):
+    if request.key_class == "chunk" and fields.combined(b"content-type").lower().startswith(
+        b"text/html"
+    ):
         return NotStored.HTML
     return None
+
+
+def is_storable_status(head: ResponseHead, policy: Policy) -> bool:
+    """Whether an answer of another status than 200 may be stored as a body (RFC 9111 §3): only
+    where a lifetime or a heuristic says so, and nothing but that RFC is asked.
+    """
+    status, directives = head.status, cache_control(head.fields)
+    if b"must-understand" in directives and status not in _UNDERSTOOD:
+        return False
+    if not policy.is_strict or status in _NEVER_STORED or not 200 <= status < 600:
+        return False
+    if status in policy.absent_statuses or head.length is None:
+        return False
+    is_heuristic = status in HEURISTICALLY_CACHEABLE or b"public" in directives
+    return origin_lifetime(head.fields) is not None or is_heuristic
 
 
 def why_not_absence(head: ResponseHead, body: bytes, policy: Policy) -> NotStored | None:

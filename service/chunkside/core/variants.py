@@ -46,10 +46,18 @@ def variant_of(answered: Fields, asked: Fields) -> bytes:
     told = hashlib.sha256()
     for name in sorted(names):
         # A field that isn't there is another thing than an empty one.
-        value = asked.combined(name).strip(b" \t") if name in asked else None
+        value = _normalised(name, asked.combined(name)) if name in asked else None
         text = b"-" if value is None else b"%d:%b" % (len(value), value)
         told.update(b"%b=%b;" % (name, text))
     return told.digest()
+
+
+def _normalised(name: bytes, value: bytes) -> bytes:
+    """Equal for values that mean the same (RFC 9111 §4.1), as far as that is known of a field."""
+    if name != b"accept-language":
+        return value.strip(b" \t")
+    ranges = (b"".join(each.split()).lower() for each in value.split(b","))
+    return b",".join(sorted(ranges))
 
 
 def is_selected_by(stored: Stored, asked: Fields) -> bool:

@@ -136,9 +136,9 @@ class Edges:
                 removals += self.index.drop(key, reason)
         self.discard(removals)
 
-    def note_change(self, key: CacheKey) -> None:
+    def note_change(self, document: Object) -> None:
         """A metadata document proved to be another than what is known beneath its directory."""
-        self._stamp(lambda: self.doubts.note(key.object, self.now().boot))
+        self._stamp(lambda: self.doubts.note(document, self.now().boot))
         self.observer.invalidated("metadata")
 
     def store_body(self, lease: Lease, stored: Stored, body: BodyRef) -> bool:
@@ -267,6 +267,11 @@ class Edges:
             )
         )
         self._forget(target, whole_location=whole_location)
+
+    def forget(self, target: Object) -> None:
+        """Stamps as a write does that has ended, and forgets what is held."""
+        self.stamp_anew(target)
+        self._forget(target, whole_location=False)
 
     def stamp_anew(self, target: Object, *, whole_location: bool = False) -> None:
         """Stamps as a write does, and closes nothing. What is held is dead; whoever purges drops

@@ -37,6 +37,9 @@ class Fills:
     def waiters(self) -> int:
         return sum(fill.waiters for fill in self._running.values())
 
+    def is_running(self, request: Request, range_value: bytes | None) -> bool:
+        return _name(request, range_value) in self._running
+
     def running(
         self, request: Request, stamps: StampPair, range_value: bytes | None
     ) -> Fill | None:
@@ -48,7 +51,7 @@ class Fills:
         """Asks for the whole of a key that seems to be absent. A body that comes is not read,
         unless somebody wants it meanwhile.
         """
-        if _name(request, None) not in self._running:
+        if not self.is_running(request, None):
             self.start(request, FillDecision(Forward.URI_MISS), is_for_absence=True)
 
     def start(self, request: Request, asked: FillDecision, *, is_for_absence: bool = False) -> Fill:

@@ -61,12 +61,13 @@ class Gateway:
         edges, passing = self._edges, self._passing
         decision = decide(request, entry, edges.now(), edges.policy)
         match decision:
-            case Serve(held, ttl):
+            case Serve(held, ttl, meanwhile):
                 status = CacheStatus(is_hit=True, ttl=ttl)
-                return await self._shelf.body(request, held, "hit", status)
+                self._ask_meanwhile(request, meanwhile)
+                return await self._shelf.body(request, held, "hit" if ttl > 0 else "stale", status)
             case ServeAbsence():
                 return self._shelf.absence(request, decision)
-            case Fill(_, _, None):
+            case Fill(range_value=None):
                 return await self._waiting.answer(request, decision)
             case Fill():
                 reply = await self._waiting.follow_range(request)
@@ -77,12 +78,18 @@ class Gateway:
                 return reply or await self._relay(request, content, forward, entry)
             case Relay(forward):
                 return await self._relay(request, content, forward, entry)
-            case Write(is_broad):
-                return await passing.write(request, content, is_broad=is_broad)
+            case Write():
+                return await passing.write(request, content, decision)
             case Refuse():
                 return refusal(decision)
             case _:
                 assert_never(decision)
+
+    def _ask_meanwhile(self, request: Request, question: Fill | None) -> None:
+        """What is stale is served, and its origin asked for the next reader."""
+        if question is None or self.fills.is_running(request, question.range_value):
+            return
+        self.fills.start(request, question)
 
     async def _relay(
         self,

@@ -7,22 +7,31 @@ from dataclasses import replace
 from typing import Final
 
 from chunkside.core.cache_status import CacheStatus, Result
-from chunkside.core.decision import Forward, Whole
+from chunkside.core.decision import Forward, Whole, Write
 from chunkside.core.entry import Absent, Now, Selected
 from chunkside.core.heads import SelectedHead, head_of
+from chunkside.core.invalidation import (
+    LONGEST_KEY_LIST,
+    admits_failure,
+    keys_named,
+    objects_told,
+)
+from chunkside.core.key import Object, is_array_document
 from chunkside.core.lease import Lease
 from chunkside.core.policy import proves_existence, stored_of
 from chunkside.core.ranges import part_answered, part_of_whole
 from chunkside.core.request import Request
 from chunkside.core.response import ResponseHead
 from chunkside.gateway.edges import Edges
-from chunkside.gateway.errors import OriginNonsense
+from chunkside.gateway.errors import OriginNonsense, OriginUnreachable, RequestAborted
 from chunkside.gateway.ports import Buffer, Content, OriginRequest, OriginResponse
 from chunkside.gateway.reply import Reply
 from chunkside.gateway.rewrites import weigh_head
 
 # For this long after a write whose fate is unknown nothing of its object is stored.
 UNKNOWN_FATE_SECONDS: Final = 60.0
+# So much of a write's answer is read for what it admits.
+_LOOKED_AT_BYTES: Final = 4096
 _CONDITIONS: Final = frozenset(
     {b"if-none-match", b"if-modified-since", b"if-match", b"if-unmodified-since"}
 )
@@ -112,19 +121,22 @@ class Passing:
             release=response.close,
         )
 
-    async def write(self, request: Request, content: Content | None, *, is_broad: bool) -> Reply:
-        """Forwards a write. What is held of its object falls before and after, whatever comes of
+    async def write(self, request: Request, content: Content | None, write: Write) -> Reply:
+        """Forwards a write. What is held of its objects falls before and after, whatever comes of
         it.
 
         It runs until its answer has ended: some origins send the head, and do the work behind it.
         """
-        running = _RunningWrite(self._edges, request, is_broad=is_broad)
+        if write.names_keys:
+            write, content = await _named_by(request, content)
+        running = _RunningWrite(self._edges, request, write)
         try:
             response = await self._edges.upstream.send(_asked(request, content))
             reply = self.pass_on(request, response, "bypass", CacheStatus(forward=Forward.METHOD))
         except BaseException:
             running.end(is_known=False)
             raise
+        running.others += objects_told(request, response.head.fields)
         is_known = response.head.status < 500 and response.head.status != 202
         if isinstance(reply.body, bytes):
             running.end(is_known=is_known)
@@ -140,39 +152,80 @@ class Passing:
 
 
 class _RunningWrite:
-    """Nothing of its object is stored while it runs, nor for a while after one whose fate is
+    """Nothing of its objects is stored while it runs, nor for a while after one whose fate is
     unknown: no answer, half an answer, or one that says that the origin itself doesn't know.
+
+    `others`: objects that its answer names; they fall with its end.
     """
 
-    def __init__(self, edges: Edges, request: Request, *, is_broad: bool) -> None:
+    def __init__(self, edges: Edges, request: Request, write: Write) -> None:
+        self.others: tuple[Object, ...] = ()
         self._edges = edges
-        self._request = request
-        self._is_broad = is_broad
+        self._write = write
         self._has_ended = False
+        self._objects = dict.fromkeys((request.key.object, *write.others))
+        self._is_of_metadata = request.key_class == "metadata"
         seconds = edges.write_seconds + UNKNOWN_FATE_SECONDS
-        self._name = edges.begin_write(request.key.object, seconds, whole_location=is_broad)
+        self._names = {
+            target: edges.begin_write(target, seconds, whole_location=write.is_broad)
+            for target in self._objects
+        }
         edges.observer.invalidated(request.method)
 
     async def until_ended(
         self, body: AsyncIterator[Buffer], *, is_known: bool
     ) -> AsyncIterator[Buffer]:
+        begun = b""
         async for piece in body:
+            if len(begun) < _LOOKED_AT_BYTES:
+                begun += bytes(piece[:_LOOKED_AT_BYTES])
             yield piece
-        self.end(is_known=is_known)
+        self.end(is_known=is_known and not admits_failure(begun))
 
     def end(self, *, is_known: bool) -> None:
         """Once; what is told later doesn't count."""
         if self._has_ended:
             return
         self._has_ended = True
-        edges, request = self._edges, self._request
-        target, closed_for = request.key.object, 0.0 if is_known else UNKNOWN_FATE_SECONDS
-        edges.end_write(target, self._name, closed_for, whole_location=self._is_broad)
-        if request.method == "DELETE":
-            # It may have been a collection's.
-            edges.doubt(target, with_beneath=True)
-        if request.key_class == "metadata":
-            edges.note_change(request.key)
+        edges, write = self._edges, self._write
+        closed_for = 0.0 if is_known else UNKNOWN_FATE_SECONDS
+        for target, name in self._names.items():
+            edges.end_write(target, name, closed_for, whole_location=write.is_broad)
+            if write.is_deep:
+                edges.doubt(target, with_beneath=True)
+            if self._is_of_metadata or is_array_document(target.path):
+                edges.note_change(target)
+        for target in self.others:
+            edges.forget(target)
+
+
+async def _named_by(request: Request, content: Content | None) -> tuple[Write, Content | None]:
+    """What a request changes whose body names it, and the body to send."""
+    if content is None:
+        return Write(is_broad=True), None
+    read = b""
+    try:
+        async for chunk in content.chunks:
+            read += chunk
+            if len(read) > LONGEST_KEY_LIST:
+                return Write(is_broad=True), _begun(content, _after(read, content.chunks))
+    except RequestAborted as error:
+        raise OriginUnreachable("The request broke off before its end.") from error
+    objects = keys_named(request, read)
+    write = Write(is_broad=True) if objects is None else Write(is_broad=False, others=objects)
+    return write, _begun(content, _after(read, None))
+
+
+def _begun(content: Content, chunks: AsyncIterator[bytes]) -> Content:
+    """A body whose client has been told to send it."""
+    return replace(content, chunks=chunks, is_held_back=False)
+
+
+async def _after(read: bytes, more: AsyncIterator[bytes] | None) -> AsyncIterator[bytes]:
+    yield read
+    if more is not None:
+        async for chunk in more:
+            yield chunk
 
 
 def _asked(request: Request, content: Content | None) -> OriginRequest:

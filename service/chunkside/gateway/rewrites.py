@@ -41,7 +41,7 @@ async def weigh_document(
         verdict = read is None or read != await _held_bytes(edges, held)
     # Of parts nothing can tell that the whole is the same.
     if verdict is not False:
-        edges.note_change(request.key)
+        edges.note_change(request.key.object)
     if request.key_class == "metadata":
         edges.doubts.see(request.key.object, generation_of(stored))
     return response
@@ -64,7 +64,7 @@ def weigh_part(edges: Edges, request: Request, held: Selected | None, stored: St
         and not edges.doubts.saw_last(request.key.object, generation_of(stored))
     )
     if is_new or (is_known and is_changed(held, stored) is not False):
-        edges.note_change(request.key)
+        edges.note_change(request.key.object)
     if request.key_class == "metadata":
         edges.doubts.see(request.key.object, generation_of(stored))
 
@@ -74,7 +74,7 @@ def weigh_absence(edges: Edges, request: Request, held: Selected | None) -> None
     if request.key_class == "metadata":
         edges.doubts.see(request.key.object, None)
         if is_changed(held, None):
-            edges.note_change(request.key)
+            edges.note_change(request.key.object)
 
 
 def weigh_unkept(edges: Edges, request: Request, held: Selected | None) -> None:
@@ -84,7 +84,7 @@ def weigh_unkept(edges: Edges, request: Request, held: Selected | None) -> None:
     """
     is_known = request.key_class == "metadata" and held is not None
     if is_known or is_array_document(request.target):
-        edges.note_change(request.key)
+        edges.note_change(request.key.object)
 
 
 def _of_its_variant(held: Selected | None, stored: Stored) -> Selected | None:

@@ -38,7 +38,10 @@ class Waiting:
         if self.fills.is_apart(request, decision.range_value):
             return await self._alone(request, decision)
         stamps = edges.stamps.read(request.key.object)
-        fill = self.fills.running(request, stamps, decision.range_value)
+        # What others asked for before may be older than what this request wants to know.
+        fill = (
+            None if decision.is_anew else self.fills.running(request, stamps, decision.range_value)
+        )
         is_collapsed = fill is not None
         if fill is None:
             fill = self.fills.start(request, decision)
@@ -53,7 +56,7 @@ class Waiting:
             case Filled():
                 delivery = Delivery(edges.upstream, fill, outcome)
                 fill.leave(is_expected=joined.is_expected)
-                fwd_status = 200 if outcome.part is None else 206
+                fwd_status = outcome.stored.status if outcome.part is None else 206
                 status = replace(status, fwd_status=fwd_status, is_stored=outcome.is_stored)
                 return await delivery.reply(request, result, status)
             case Freshened(held, is_stored):

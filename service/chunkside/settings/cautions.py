@@ -19,7 +19,9 @@ def cautions(settings: Settings) -> list[str]:
     for route in require_routes(settings):
         label = f"route {route.prefix}: " if settings.routes else ""
         own = route.settings
-        if own.cache_missing and math.isinf(own.negative_ttl):
+        # Where lifetimes are the origin's alone it is a ceiling, and no lifetime.
+        is_lifetime = own.cache_missing and own.profile != "strict"
+        if is_lifetime and math.isinf(own.negative_ttl):
             told.append(
                 f"{label}negative_ttl is infinity: what appears at the origin beside this sidecar "
                 "stays absent until it is purged"

@@ -192,6 +192,16 @@ NegativeScope = Annotated[
     PlainValidator(quantities.choice_parser("auto", "get", "all")),
     Shape("auto|get|all"),
 ]
+Profile = Annotated[
+    Literal["default", "strict", "archive"],
+    PlainValidator(quantities.choice_parser("default", "strict", "archive")),
+    Shape("default|strict|archive"),
+]
+CacheControl = Annotated[
+    Literal["obey", "ignore"],
+    PlainValidator(quantities.choice_parser("obey", "ignore")),
+    Shape("obey|ignore"),
+]
 Cookies = Annotated[
     Literal["drop", "forward"],
     PlainValidator(quantities.choice_parser("drop", "forward")),

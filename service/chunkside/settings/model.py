@@ -50,7 +50,7 @@ class _SidecarSettings(BaseSettings):
     routes: Routes = Field(
         default=(),
         description="Several upstreams by path prefix, in place of `upstream`: a list of objects, "
-        "each with `prefix`, `upstream` and any of the settings from `max_body_size` down; what it "
+        "each with `prefix`, `upstream` and any of the settings from `profile` down; what it "
         "leaves out is as set beside it. As a flag or environment variable the same in JSON",
     )
     listen: Listens = Field(

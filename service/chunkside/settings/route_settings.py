@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from chunkside.settings.kinds import (
     AbsentStatuses,
     AutoSize,
+    CacheControl,
     Cookies,
     Count,
     Duration,
     HeaderNames,
     NegativeScope,
     Origins,
+    Profile,
     Several,
     Switch,
     Texts,
     Timeout,
 )
+from chunkside.settings.profiles import with_profile
 
 
 class RouteSettings(BaseModel):
@@ -27,6 +30,16 @@ class RouteSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=False)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _with_profile(cls, given: object) -> object:
+        return with_profile(given, cls.model_fields)
+
+    profile: Profile = Field(
+        default="default",
+        description="A set of defaults, under whatever is set beside it. `strict`: RFC 9111 to the "
+        "letter, no lifetimes but the origin's; `archive`: for data that seldom changes",
+    )
     max_body_size: AutoSize = Field(
         default="auto",
         description="Larger bodies are relayed, not stored. `auto`: an eighth of `cache_size`, "
@@ -47,6 +60,21 @@ class RouteSettings(BaseModel):
     )
     metadata_ttl: Duration = Field(
         default=5.0, description="Ceiling of both lifetimes for metadata documents"
+    )
+    stale_if_error: Duration = Field(
+        default=86_400.0,
+        description="For how long a stale body with a validator may stand in for an origin that "
+        "fails; never an absence. The origin's own `stale-if-error` goes before",
+    )
+    upstream_cache_control: CacheControl = Field(
+        default="obey",
+        description="`Cache-Control` and `Expires` of bodies: `obey`, or `ignore` all but "
+        "`no-store` (GCS stamps `private, max-age=0` on every private object)",
+    )
+    client_cache_control: CacheControl = Field(
+        default="ignore",
+        description="`Cache-Control` and `Pragma` of requests: `obey` or `ignore` (some readers "
+        "send `no-cache` with every read). `no-store` and `only-if-cached` are always obeyed",
     )
     metadata_names: Texts = Field(
         default=(), description="Further glob patterns of names that are metadata, not chunks"

@@ -32,7 +32,13 @@ MOST_ROUTES: Final = 256
 """Each has connections, and series in /metrics."""
 LONGEST_PREFIX: Final = 128
 # What decides which answers are one and the same: routes to the same objects share those.
-AGREED: Final = ("credential_headers", "cookies", "ignored_query", "metadata_names")
+AGREED: Final = (
+    "credential_headers",
+    "cookies",
+    "ignored_query",
+    "metadata_names",
+    "upstream_cache_control",
+)
 
 _SEGMENTS = re.compile(r"(?:/(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%(?!2[Ff]|5[Cc]|00)[0-9A-Fa-f]{2})+)+")
 

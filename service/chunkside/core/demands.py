@@ -1,0 +1,52 @@
+"""What a client asks of the freshness of an answer from store (RFC 9111 §5.2.1)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from chunkside.core.fields import Fields
+from chunkside.core.freshness import cache_control, delta_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """Seconds. `max_stale`: for how long stale an answer may be, where its origin doesn't forbid
+    it.
+    """
+
+    wants_validation: bool = False
+    max_age: float = math.inf
+    min_fresh: float = 0.0
+    max_stale: float = 0.0
+
+    def are_met(self, age: float, ttl: float, *, may_be_stale: bool) -> bool:
+        """Whether an answer of this age, and of `ttl` seconds of freshness left, is good enough."""
+        if self.wants_validation or age > self.max_age:
+            return False
+        if ttl > 0:
+            return ttl >= self.min_fresh
+        return may_be_stale and not self.min_fresh and -ttl < self.max_stale
+
+
+NONE: Final = Demands()
+
+
+def demands_of(fields: Fields) -> Demands:
+    """What a request asks for; `Pragma` counts where there is no `Cache-Control`."""
+    if b"cache-control" not in fields:
+        return Demands(wants_validation=b"no-cache" in fields.combined(b"pragma").lower())
+    directives = cache_control(fields)
+    stale = directives.get(b"max-stale")
+    return Demands(
+        wants_validation=b"no-cache" in directives,
+        max_age=_seconds(directives, b"max-age", math.inf),
+        min_fresh=_seconds(directives, b"min-fresh", 0.0),
+        max_stale=math.inf if stale == b"" else _seconds(directives, b"max-stale", 0.0),
+    )
+
+
+def _seconds(directives: dict[bytes, bytes], name: bytes, default: float) -> float:
+    argument = directives.get(name)
+    return default if argument is None else delta_seconds(argument)
