@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from chunkside.core.cors import Pages
 from chunkside.core.decision import Refuse
 from chunkside.core.key import Object
 from chunkside.core.request import Request
@@ -291,3 +292,11 @@ def test_options_may_pass_one_proxy_less(method, line, passed_on):
 )
 def test_a_question_to_this_server_itself(method, target, line, is_for_us):
     assert ends_here(method, target, fields(line)) is is_for_us
+
+
+@pytest.mark.parametrize(
+    ("pages", "passed_on"), [(None, b"http://a.example"), (Pages(frozenset({b"*"})), None)]
+)
+def test_the_origin_is_told_which_page_asks_only_where_it_says_who_may_read(pages, passed_on):
+    route = replace(ROUTE, pages=pages)
+    assert made("Origin: http://a.example", route=route).fields.get(b"origin") == passed_on
