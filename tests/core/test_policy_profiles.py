@@ -6,10 +6,11 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from chunkside.core.decision import Fill, Forward, Serve, StoreBody
+from chunkside.core.entry import Now
 from chunkside.core.freshness import Policy, cache_control, origin_lifetime
 from chunkside.core.key import CacheKey, Namespace
 from chunkside.core.policy import conclude, decide
-from tests.core.samples import NOW, Now, fields, head, present, request
+from tests.core.samples import NOW, fields, head, present, request
 
 DEFAULT = Policy()
 STRICT = Policy(ttl=0.0, negative_ttl=float("inf"), is_strict=True, obeys_clients=True)
