@@ -75,6 +75,7 @@ def test_without_its_c_parser_it_is_unfit(monkeypatch):
         (StreamWriter, ["_headers_buf", "_headers_written"]),
         (ClientRequest, ["send", "url", "original_url"]),
         (ClientSession, ["_retry_connection"]),
+        (aiohttp.TCPConnector, ["connect", "_get", "_keepalive_timeout"]),
     ],
     ids=lambda what: what.__name__ if isinstance(what, type) else "",
 )
