@@ -8,7 +8,7 @@ UV ?= .venv-dev/bin/uv
 SERVERS ?= curl nginx-light wrk e2fsprogs chromium
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check servers clients bench soak mutants docs-figures lock clean \
+.PHONY: help run demo test check servers clients suite bench soak mutants docs-figures lock clean \
 	need-python run-venv demo-venv dev-venv
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo 'make check                           ruff, mypy, import-linter, source checks, locks, docs'
 	@echo 'make servers                         apt-get install the servers that end-to-end tests use'
 	@echo 'make clients                         heavier readers and the S3 emulator for end-to-end tests'
+	@echo 'make suite                           the public suite of HTTP cache tests (by npm)'
 	@echo 'make bench | soak | mutants          measurements; long runs; do the tests notice a broken rule?'
 	@echo 'make docs-figures                    figures and pictures of README and docs'
 	@echo 'make lock                            locks from pyproject.toml (UPGRADE=1: newest versions)'
@@ -77,6 +78,10 @@ servers:
 clients: need-python
 	@$(PYTHON) scripts/venv.py --without-package .venv-clients locks/clients.txt
 	@$(PYTHON) scripts/venv.py --without-package .venv-moto locks/moto.txt
+
+suite:
+	@command -v npm >/dev/null || { echo 'make suite needs Node.js and npm' >&2; exit 2; }
+	cd tests/cache_suite && npm ci --ignore-scripts --no-audit --no-fund
 
 bench: $(if $(wildcard tests/bench/__main__.py),dev-venv)
 	@test -f tests/bench/__main__.py || { echo 'bench: nothing to run yet' >&2; exit 2; }

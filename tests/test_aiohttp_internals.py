@@ -19,6 +19,7 @@ from chunkside import aiohttp_internals
 from chunkside.aiohttp_internals import (
     LONGEST_FIELD,
     LONGEST_TARGET,
+    Connector,
     ExactTargetRequest,
     Handler,
     RawResponse,
@@ -78,6 +79,7 @@ def test_without_its_c_parser_it_is_unfit(monkeypatch):
         (StreamWriter, ["_headers_buf", "_headers_written"]),
         (ClientRequest, ["send", "url", "original_url", "_continue"]),
         (ClientSession, ["_retry_connection"]),
+        (aiohttp.TCPConnector, ["connect", "_get", "_keepalive_timeout"]),
     ],
     ids=lambda what: what.__name__ if isinstance(what, type) else "",
 )
@@ -390,6 +392,31 @@ def test_the_client_sends_the_exact_target(runner, target):
             [heard] = origin.heard
             assert heard.request_line == b"GET " + target + b" HTTP/1.1"
             assert b"Host: 127.0.0.1:%d\r\n" % origin.port in heard.head
+
+    runner.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("method", "seconds", "connections"),
+    [("PUT", 0.0, 2), ("DELETE", 0.0, 2), ("PUT", 3600.0, 1), ("GET", 0.0, 1)],
+)
+def test_a_write_trusts_no_connection_that_was_quiet(
+    runner, monkeypatch, method, seconds, connections
+):
+    """Servers close such ones, and nobody would know what came of it."""
+    monkeypatch.setattr(aiohttp_internals, "WRITES_TRUST_SECONDS", seconds)
+
+    async def scenario():
+        connector = Connector(limit=1)
+        async with RawOrigin(OK) as origin, ClientSession(connector=connector) as session:
+            for asked in ("GET", method):
+                async with session.request(asked, origin.url) as answer:
+                    await answer.read()
+            assert (origin.connections, len(origin.heard)) == (connections, 2)
+            # Who comes later has the usual patience.
+            async with session.get(origin.url) as answer:
+                await answer.read()
+            assert origin.connections == connections
 
     runner.run(scenario())
 

@@ -3,14 +3,15 @@
 What is used and why: the response writer takes our own head bytes (aiohttp's would re-encode field
 values); the request handler's errors become ours, and reach who reads a malformed body; whether a
 handler holds anything of a connection, and when the last answer of one that was half closed has
-gone; the client sends the raw target (yarl would drop a bare `?`), never re-sends by itself, and
-waits for a 100 only so long.
+gone; the client sends the raw target (yarl would drop a bare `?`), never re-sends by itself, waits
+for a 100 only so long, and takes a connection for a write only where that was used a moment ago.
 `tests/test_aiohttp_internals.py` is the canary.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, Final, Literal
 
 import aiohttp
@@ -22,6 +23,8 @@ from aiohttp.helpers import set_result
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 from aiohttp.streams import StreamReader
 from yarl import URL
+
+from chunkside.core.request import SAFE_METHODS
 
 OLDEST: Final = (3, 14, 3)
 TOO_NEW: Final = (3, 15)
@@ -236,6 +239,35 @@ class ExactTargetRequest(ClientRequest):
             return await super().send(conn)
         finally:
             self.url = url
+
+
+# Servers close quiet connections after some seconds, few of them sooner than this.
+WRITES_TRUST_SECONDS: Final = 1.0
+_idle_at_most: ContextVar[float | None] = ContextVar("_idle_at_most", default=None)
+
+
+class Connector(aiohttp.TCPConnector):
+    """A pool that gives a request which is never sent again no connection that has been quiet for
+    long: the origin may be closing it at this very moment, and nobody would know what came of it.
+    """
+
+    async def connect(self, req: ClientRequest, traces: Any, timeout: Any) -> Any:
+        is_unsafe = req.method not in SAFE_METHODS
+        token = _idle_at_most.set(WRITES_TRUST_SECONDS if is_unsafe else None)
+        try:
+            return await super().connect(req, traces, timeout)
+        finally:
+            _idle_at_most.reset(token)
+
+    async def _get(self, key: Any, traces: Any) -> Any:
+        seconds, usual = _idle_at_most.get(), self._keepalive_timeout
+        if seconds is not None:
+            self._keepalive_timeout = seconds
+        # Without traces aiohttp's own is over before anybody else has a turn.
+        try:
+            return await super()._get(key, traces)
+        finally:
+            self._keepalive_timeout = usual
 
 
 def exact_url(location: str, target: bytes) -> URL:

@@ -300,6 +300,14 @@ def test_what_varies_as_it_did_is_fresh_again():
     assert freshened(*lines, old=old, asked=asked).origin_lifetime == 60.0
 
 
+@pytest.mark.parametrize("name", ["Content-MD5", "Content-Digest", "x-amz-checksum-crc32"])
+def test_a_304_tells_no_checksum_of_what_is_held(name):
+    old = stored('ETag: "a"', f"{name}: of-the-body")
+    assert freshened(f"{name}: of-nothing", old=old).fields == fields(
+        'ETag: "a"', f"{name}: of-the-body"
+    )
+
+
 def test_what_was_freshened_for_a_page_answers_that_page():
     old = stored('ETag: "a"', "Access-Control-Allow-Origin: *", origin_field=b"https://a.example")
     assert freshened(old=old, asked=request("Origin: https://b.example")).origin_field == (

@@ -1,4 +1,4 @@
-"""Markers for what a test needs from its machine: server, client, root, image, browser.
+"""Markers for what a test needs from its machine: server, client, root, image, browser, suite.
 
 What is missing skips the test, and the run's last lines say what was skipped and how to get it.
 With CI=true it fails the test, unless tests/allowed_missing.txt names it with a reason.
@@ -23,6 +23,7 @@ PROPERTY = "missing"
 # Debian keeps servers where a plain user's PATH doesn't look.
 SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"])
 IMAGE_ENGINES = ("docker", "podman")
+SUITE = "tests/cache_suite/node_modules/http-cache-tests"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 CLIENT_PYTHONS = (".venv-clients/bin/python", ".venv-moto/bin/python")
 
@@ -87,6 +88,8 @@ def is_met(requirement: Requirement, root: Path) -> bool:
             return find_image_engine() is not None
         case "browser":
             return any(find_program(name) for name in BROWSERS)
+        case "suite":
+            return find_program("node") is not None and (root / SUITE).is_dir()
         case _:
             raise ValueError(f"unknown kind of requirement: {requirement.kind}")
 
@@ -101,6 +104,8 @@ def how_to_get(requirement: Requirement) -> str:
             return "run the tests as root"
         case "image":
             return "start Docker or Podman"
+        case "suite":
+            return "make suite (it needs Node.js)"
         case _:
             return "make servers, or install Chromium with your package manager"
 
@@ -112,7 +117,7 @@ def requirements_of(item: pytest.Item) -> Iterator[Requirement]:
             if not marker.args:
                 raise pytest.UsageError(f"{item.nodeid}: {kind} needs a name, as in {kind}('curl')")
             yield from (Requirement(kind, name) for name in marker.args)
-    for kind in ("root", "image", "browser"):
+    for kind in ("root", "image", "browser", "suite"):
         if item.get_closest_marker(kind) is not None:
             yield Requirement(kind, kind)
 

@@ -316,7 +316,8 @@ def _freshen(
 ) -> Conclusion:
     if _names_another_version(head.fields, old):
         return Nonsense("The origin answered 304 but named another version than was asked about.")
-    news = head.fields.without(_KEPT_ON_FRESHEN)
+    # Some servers tell checksums of a 304's own body, which is empty.
+    news = without_checksums(head.fields.without(_KEPT_ON_FRESHEN))
     kept = old.fields.without(frozenset(name.lower() for name, _ in news))
     fields = kept.plus(*news)
     # What may not be stored any more, or varies otherwise, is asked for each time from now on.

@@ -15,7 +15,7 @@ from typing import Final
 import aiohttp
 from multidict import CIMultiDict
 
-from chunkside.aiohttp_internals import ExactTargetRequest, exact_url, never_resend
+from chunkside.aiohttp_internals import Connector, ExactTargetRequest, exact_url, never_resend
 from chunkside.core.fields import Fields, list_members
 from chunkside.core.request import SAFE_METHODS
 from chunkside.core.response import ResponseHead
@@ -61,7 +61,7 @@ class HttpUpstream:
         self._via = via
         self._is_failing = False
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=times.connections, ttl_dns_cache=10),
+            connector=Connector(limit=times.connections, ttl_dns_cache=10),
             request_class=ExactTargetRequest,
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),

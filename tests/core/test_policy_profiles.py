@@ -1,0 +1,98 @@
+"""The default answers from store what RFC 9111 allows, and what docs/caching.md says beside it."""
+
+from dataclasses import replace
+
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from chunkside.core.decision import Fill, Forward, Serve, StoreBody
+from chunkside.core.entry import Now
+from chunkside.core.freshness import Policy, cache_control, origin_lifetime
+from chunkside.core.key import CacheKey, Namespace
+from chunkside.core.policy import conclude, decide
+from tests.core.samples import NOW, fields, head, present, request
+
+DEFAULT = Policy()
+STRICT = Policy(ttl=0.0, negative_ttl=float("inf"), is_strict=True, obeys_clients=True)
+
+SECONDS = st.integers(0, 400)
+DIRECTIVES = st.lists(
+    st.sampled_from(
+        [
+            *("no-cache", "no-store", "private", "public", "must-revalidate", "immutable"),
+            *("proxy-revalidate", "must-understand", 'no-cache="x"', "max-age", "max-age=x"),
+        ]
+    )
+    | st.builds(
+        "{}={}".format,
+        st.sampled_from(["max-age", "s-maxage", "stale-while-revalidate", "stale-if-error"]),
+        SECONDS,
+    ),
+    max_size=4,
+)
+ANSWERS = st.builds(
+    lambda directives, lines: (
+        ([f"Cache-Control: {', '.join(directives)}"] if directives else []) + lines
+    ),
+    DIRECTIVES,
+    st.lists(
+        st.sampled_from(
+            [
+                'ETag: "a"',
+                "Last-Modified: Sun, 31 Dec 2023 23:00:00 GMT",
+                "Date: Mon, 01 Jan 2024 00:00:00 GMT",
+                "Expires: Mon, 01 Jan 2024 00:03:00 GMT",
+                "Expires: 0",
+                "Age: 100",
+                "Vary: Accept",
+                "Vary: *",
+                "Set-Cookie: a=b",
+                "Content-Encoding: gzip",
+                "Access-Control-Allow-Origin: *",
+            ]
+        ),
+        max_size=4,
+    ),
+)
+REQUESTS = st.lists(
+    st.sampled_from(
+        [
+            *("Accept: x", "Accept: y", "Origin: https://a.example", "Range: bytes=0-1"),
+            *("Cache-Control: no-cache", "Cache-Control: max-age=50", "Pragma: no-cache"),
+            *("Cache-Control: max-stale=100", "Cache-Control: only-if-cached", 'If-Match: "b"'),
+        ]
+    ),
+    max_size=3,
+    unique=True,
+)
+
+
+@given(ANSWERS, REQUESTS, REQUESTS, SECONDS, st.sampled_from([b"", b"alice"]))
+@settings(max_examples=2000, deadline=None)
+def test_what_is_served_by_default_the_rfc_allows_or_the_table_names(
+    answered, asked_first, asked, age, partition
+):
+    def of(lines):
+        key = CacheKey(Namespace("http://origin:80", "", partition), b"/a")
+        return replace(request(*lines, target=b"/a"), key=key)
+
+    sent_at = Now(NOW.boot - age, NOW.wall - age)
+    fill = Fill(Forward.URI_MISS)
+    answer = head(200, *answered)
+    stored = [
+        conclude(of(asked_first), fill, answer, sent_at, policy) for policy in (DEFAULT, STRICT)
+    ]
+    # What may be stored is one question for both.
+    assert stored[0] == stored[1]
+    if not isinstance(stored[0], StoreBody):
+        return
+    held = present(stored[0].stored)
+    by_default, strictly = (decide(of(asked), held, NOW, policy) for policy in (DEFAULT, STRICT))
+    if not isinstance(by_default, Serve) or isinstance(strictly, Serve):
+        event("alike")
+        return
+    wishes = {b"cache-control", b"pragma"} & fields(*asked).names
+    has_no_lifetime = origin_lifetime(fields(*answered), sent_at.wall) is None
+    event(f"wishes: {bool(wishes)}, no lifetime: {has_no_lifetime}")
+    assert wishes or has_no_lifetime
+    assert b"no-cache" not in cache_control(fields(*answered))
