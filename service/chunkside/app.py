@@ -54,7 +54,7 @@ from chunkside.settings import (
     resolve_memory_size,
     resolve_min_free,
 )
-from chunkside.store.body_store import DiskBodyStore
+from chunkside.store.body_store import Bounds, DiskBodyStore
 from chunkside.store.filesystem import Chosen, measure
 from chunkside.store.memory import MemoryBodyStore
 from chunkside.store.stamps import FileStampTable, MemoryStampTable, load_secret
@@ -276,7 +276,7 @@ class Sidecar:
             # truncated file is SIGBUS.
             map_bodies=self._settings.loop == "uvloop" or sys.version_info >= (3, 12),
             reader_limit=min(_raise_descriptor_limit() // 4, _MOST_READERS),
-            min_free_bytes=cache.min_free,
+            bounds=Bounds(cache.min_free, cache.budget),
         )
 
     async def start(self, data: list[Listener], admin: list[Listener]) -> None:

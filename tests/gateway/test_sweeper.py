@@ -10,9 +10,12 @@ import pytest
 
 from chunkside.core.budget import Limits
 from chunkside.gateway.sweeper import Sweeper
+from chunkside.store.recovery import BATCH_FILES as SCAN_BATCH_FILES
 from chunkside.store.stamps import FileStampTable
+from chunkside.store.sweep import BATCH_FILES
 from tests.gateway.conftest import close, disk_house
 from tests.support.house import HandClock
+from tests.support.many_files import fill_directory
 
 DAY = 86_400.0
 SIZE = 100_000
@@ -234,4 +237,63 @@ async def test_a_sweeper_runs_at_once_and_again_under_pressure(tmp_path):
     await house.until(lambda: len(sweeps) == 2)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+    await close(house, disk)
+
+
+async def test_processes_on_one_directory_keep_its_budget_between_two_sweeps(tmp_path):
+    clock = HandClock(wall=time.time())
+    houses = [
+        await disk_house(
+            tmp_path,
+            clock=clock,
+            table=FileStampTable(str(tmp_path), clock.boot_seconds),
+            limits=Limits(10 * SIZE),
+        )
+        for _ in range(2)
+    ]
+    stored = 0
+    for number in range(30):
+        house, disk = houses[number % 2]
+        house.origin.put(b"/b/%d" % number, os.urandom(SIZE // 2))
+        assert (await house.get(b"/b/%d" % number)).status == 200
+        await house.settled()
+        stored += house.entry(b"/b/%d" % number) is not None
+        taken = sum(path.stat().st_blocks * 512 for path in tmp_path.rglob("*.arrow"))
+        assert taken <= 10 * SIZE
+    # Together they filled it, and neither believed that it was full by itself.
+    assert 15 <= stored < 30
+    assert {len(house.record.removals) for house, _ in houses} == {0}
+    house, disk = houses[0]
+    assert house.edges.shared.is_pressed.is_set()
+    await sweeper(house, disk).sweep()
+    house.origin.put(b"/new", os.urandom(SIZE // 2))
+    await house.get(b"/new")
+    await house.settled()
+    assert house.entry(b"/new") is not None
+    for each in houses:
+        await close(*each)
+
+
+async def test_sweep_and_scan_look_at_files_in_batches_between_which_others_have_turns(tmp_path):
+    house, disk = await disk_house(tmp_path, clock=HandClock(wall=time.time()))
+    assert sum(1 for _ in fill_directory(tmp_path, 3000)) == 3000
+    for looks, most in ((disk.survey(), BATCH_FILES), (disk.scan(), SCAN_BATCH_FILES)):
+        batches = [len(batch) async for batch in looks]
+        assert sum(batches) == 3000
+        assert max(batches) <= most
+    turns = 0
+
+    async def count_turns():
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)  # polls: how often it has a turn is what is asked
+            turns += 1
+
+    counting = asyncio.create_task(count_turns())
+    house.now.advance(8 * DAY)
+    swept = await sweeper(house, disk, 7 * DAY).sweep()
+    counting.cancel()
+    assert (swept.files, files(tmp_path)) == (3000, 0)
+    # At least one for each batch that was looked at, and for each that was taken.
+    assert turns >= 2 * 3000 // BATCH_FILES
     await close(house, disk)

@@ -137,7 +137,7 @@ def test_a_write_whose_process_was_killed_stays_closed_whoever_writes_after_it(o
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["write", "end", "unknown", "purge", "wait"]),
+        st.sampled_from(["write", "write", "end", "end", "end", "unknown", "purge", "wait"]),
         st.integers(0, 1),
         st.integers(0, 400),
     ),

@@ -124,6 +124,16 @@ class BodyStore(Protocol):
         """
         ...
 
+    def set_aside(self, size: int) -> bool:
+        """Tells other processes on the same directory of `size` bytes that are on their way to it;
+        False where all of them together have no room for that, as far as is known. Never waits.
+        """
+        ...
+
+    def give_back(self, size: int) -> None:
+        """Once they are committed, or won't come."""
+        ...
+
     @property
     def is_shared(self) -> bool:
         """Whether another process holds the same directory, or may: an index miss then looks at
@@ -175,6 +185,17 @@ class SweepableStore(Protocol):
         ...
 
     def end_sweep(self) -> None: ...
+
+    @property
+    def set_aside_bytes(self) -> int:
+        """On their way to the directory, of all processes."""
+        ...
+
+    def begin_count(self) -> None:
+        """All files are about to be looked at, to tell other processes what they take."""
+        ...
+
+    def end_count(self, total_bytes: int) -> None: ...
 
     def survey(self) -> AsyncIterator[list[FileSeen]]:
         """All files, in batches, read off the loop."""

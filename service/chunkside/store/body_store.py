@@ -16,6 +16,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, ParamSpec
 
@@ -36,6 +37,7 @@ from chunkside.store.readers import (
     Reading,
     default_reader_limit,
 )
+from chunkside.store.tally import Tally
 from chunkside.store.writers import DiskWriter, Draft
 
 _P = ParamSpec("_P")
@@ -44,13 +46,26 @@ _VERIFIED_LIMIT: Final = 65_536
 _USE_NOTED_SECONDS: Final = 3600.0
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """`min_free_bytes` stay free on the volume; `budget_bytes` are what all processes on the
+    directory may take together.
+    """
+
+    min_free_bytes: int = 0
+    budget_bytes: int = 1 << 62
+
+
+_UNBOUNDED: Final = Bounds()
+
+
 class DiskBodyStore:
     """`root` is ours, owner-only, on a local disk.
 
     `on_fault(operation, cause)` hears of faults that nobody waits for. `map_bodies`: large bodies
     are given as slices of a mapping, which whoever writes them must not touch from Python; else
     they are read into memory. `reader_limit`: readers kept open, by default as many as the
-    descriptors allow. `min_free_bytes` stay free on the volume.
+    descriptors allow.
     """
 
     def __init__(
@@ -61,10 +76,10 @@ class DiskBodyStore:
         *,
         map_bodies: bool,
         reader_limit: int | None = None,
-        min_free_bytes: int = 0,
+        bounds: Bounds = _UNBOUNDED,
         most_mapped_bytes: int = MOST_MAPPED_BYTES,
     ) -> None:
-        self._directory = BodyDirectory(root, min_free_bytes)
+        self._directory = BodyDirectory(root, bounds.min_free_bytes)
         self._table = table
         self._on_fault = on_fault
         self._lanes = Lanes()
@@ -75,6 +90,7 @@ class DiskBodyStore:
         self._epoch = secrets.randbits(32)
         self._serials = itertools.count()
         self._sweep_lock = sweep.SweepLock(self._directory.root)
+        self._tally = Tally(self._directory.root, bounds.budget_bytes, on_fault)
         self._lingering = Lingering()
         self._verified: OrderedDict[tuple[int, int], None] = OrderedDict()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -86,20 +102,29 @@ class DiskBodyStore:
         self._loop = asyncio.get_running_loop()
         await self._lanes.beside("start", arrow_file.warm_up)
         await self._lanes.beside("start", self._directory.prepare)
-        try:
-            await self._lanes.beside("start", self._presence.take)
-        except StoreFault as fault:
-            # Without a lock the directory counts as shared.
-            self._on_fault(fault.operation, fault.cause)
+        # Before others see that the directory is shared, they can see what is put there.
+        for take in (self._tally.take, self._presence.take):
+            try:
+                await self._lanes.beside("start", take)
+            except StoreFault as fault:
+                # Without a lock the directory counts as shared.
+                self._on_fault(fault.operation, fault.cause)
 
     async def close(self) -> None:
         """Waits for what is being written; readers that are held elsewhere stay valid."""
         self._readers.clear()
         await asyncio.to_thread(self._lanes.close)
         self._presence.release()
+        self._tally.release()
 
     def has_room(self, size: int) -> bool:
         return self._directory.floor.has_room(size)
+
+    def set_aside(self, size: int) -> bool:
+        return self._tally.set_aside(size, is_shared=self.is_shared)
+
+    def give_back(self, size: int) -> None:
+        self._tally.give_back(size)
 
     @property
     def is_shared(self) -> bool:
@@ -199,6 +224,16 @@ class DiskBodyStore:
     def end_sweep(self) -> None:
         self._sweep_lock.release()
 
+    @property
+    def set_aside_bytes(self) -> int:
+        return self._tally.set_aside_bytes
+
+    def begin_count(self) -> None:
+        self._tally.begin_count()
+
+    def end_count(self, total_bytes: int) -> None:
+        self._tally.end_count(total_bytes)
+
     async def survey(self) -> AsyncIterator[list[FileSeen]]:
         files = sweep.survey(self._directory.bodies, self._report)
         while (batch := await self._lanes.beside("sweep", next, files, None)) is not None:
@@ -251,6 +286,7 @@ class DiskBodyStore:
 
     def _committed(self, body: BodyRef, file: OpenFile, offset: int) -> None:
         self.committed_bytes += body.charge
+        self._tally.wrote(body.charge)
         self._keep_open(DiskReader(body, file, offset, time.time(), self._reading))
 
     def _note_use(self, reader: DiskReader) -> None:
