@@ -243,6 +243,7 @@ class Sidecar:
             None if cache.chosen is None else cache.chosen.directory,
             self._routes,
             self._metrics,
+            self._disk_usage,
         )
         self._server = Server(
             self._port,
@@ -329,8 +330,15 @@ class Sidecar:
             await route.close()
         await self._store.close()
 
+    def _disk_usage(self) -> dict[str, int | None]:
+        """What the cache takes of the disk beside what the budget counts."""
+        store = self._store
+        if not isinstance(store, DiskBodyStore):
+            return {"lingering_bytes": 0, "directory_bytes": None}
+        return {"lingering_bytes": store.lingering_bytes, "directory_bytes": store.directory_bytes}
+
     def _read_gauges(self) -> GaugeReading:
-        index = self._index
+        index, usage = self._index, self._disk_usage()
         chosen = self._cache.chosen
         return GaugeReading(
             index_entries={kind: tally.count for kind, tally in index.tallies.items()},
@@ -340,6 +348,8 @@ class Sidecar:
             stored_limit_bytes=index.limits.budget_bytes,
             disk_free_bytes=None if chosen is None else measure(chosen.directory).free_bytes,
             mapped_bytes=getattr(self._store, "mapped_bytes", 0),
+            lingering_bytes=usage["lingering_bytes"] or 0,
+            directory_bytes=usage["directory_bytes"],
             fills_in_flight=sum(route.gateway.fills.in_flight for route in self._routes),
             fill_waiters=sum(route.gateway.fills.waiters for route in self._routes),
         )

@@ -119,6 +119,47 @@ async def test_bytes_that_a_reader_still_holds_are_not_freed_twice(tmp_path):
     await close(house, disk)
 
 
+async def test_a_file_that_was_replaced_lingers_as_long_as_it_is_read_and_counts_once(tmp_path):
+    house, disk = await filled(tmp_path, 1)
+    body = house.entry(b"/b/0").body
+    reader = disk.reader(body)
+    house.now.advance(3600.0)
+    house.origin.put(b"/b/0", os.urandom(SIZE))
+    assert (await house.get(b"/b/0")).result == "miss"
+    await house.settled()
+    assert house.entry(b"/b/0").body != body
+    await house.until(lambda: disk.lingering_bytes > 0)
+    await disk.remove([body])
+    assert disk.lingering_bytes == body.charge
+    assert (await reader.read(0, 10)) is not None
+    del reader
+    await house.until(lambda: disk.lingering_bytes == 0)
+    await close(house, disk)
+
+
+async def test_what_another_process_unlinked_is_let_go_of_and_lingers_while_it_is_read(tmp_path):
+    house, disk = await filled(tmp_path, 3)
+    reader = disk.reader(house.entry(b"/b/0").body)
+    assert disk.open_readers == 3
+    for number in (0, 1):
+        os.unlink(file_of(disk, house, b"/b/%d" % number))
+    disk.let_go_of_unlinked()
+    assert disk.open_readers == 1
+    assert disk.lingering_bytes == reader.body.charge
+    del reader
+    await house.until(lambda: disk.lingering_bytes == 0)
+    await close(house, disk)
+
+
+async def test_what_directories_take_is_told_once_a_sweep_has_looked(tmp_path):
+    house, disk = await filled(tmp_path, 2)
+    assert disk.directory_bytes is None
+    await sweeper(house, disk).sweep()
+    directories = [tmp_path / "v1", *(tmp_path / "v1").glob("*"), *(tmp_path / "v1").glob("*/*")]
+    assert disk.directory_bytes == sum(each.lstat().st_blocks * 512 for each in directories)
+    await close(house, disk)
+
+
 async def test_a_body_that_is_used_again_outlives_those_that_are_not(tmp_path):
     house, disk = await filled(tmp_path)
     disk._readers.clear()

@@ -174,6 +174,10 @@ class SweepableStore(Protocol):
         """Of files that are unlinked and still open: free once their readers have gone."""
         ...
 
+    def let_go_of_unlinked(self) -> None:
+        """Closes some of the files that others have unlinked, and that nobody reads just now."""
+        ...
+
     async def measure(self) -> None:
         """Measures what is free."""
         ...

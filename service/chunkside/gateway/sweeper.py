@@ -64,6 +64,7 @@ class Sweeper:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_SECONDS):
                     await edges.shared.is_pressed.wait()
+            self._store.let_go_of_unlinked()
             waited = edges.now().boot - self._swept_at
             pause = max(_LEAST_PAUSE_SECONDS, _PAUSES * self._took_seconds)
             pause = min(pause, _MOST_PAUSE_SECONDS)

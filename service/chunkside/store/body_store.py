@@ -96,6 +96,8 @@ class DiskBodyStore:
         self._loop: asyncio.AbstractEventLoop | None = None
         self.committed_bytes = 0
         self.removed_bytes = 0
+        self.directory_bytes: int | None = None
+        """What directories take, bodies apart; None until this process has looked."""
 
     async def start(self) -> None:
         """Makes ready off the loop, slow imports included. Raises StoreFault."""
@@ -161,6 +163,7 @@ class DiskBodyStore:
         if reader.is_unlinked:
             # By another process or by hand, maybe since its bytes are bad.
             self._readers.drop(body)
+            self._lingering.unlinked(body)
             return None
         self._note_use(reader)
         return reader
@@ -214,6 +217,10 @@ class DiskBodyStore:
     def lingering_bytes(self) -> int:
         return self._lingering.bytes
 
+    def let_go_of_unlinked(self) -> None:
+        for body in self._readers.drop_unlinked():
+            self._lingering.unlinked(body)
+
     async def measure(self) -> None:
         await self._lanes.beside("sweep", self._directory.floor.measure)
 
@@ -235,7 +242,7 @@ class DiskBodyStore:
         self._tally.end_count(total_bytes)
 
     async def survey(self) -> AsyncIterator[list[FileSeen]]:
-        files = sweep.survey(self._directory.bodies, self._report)
+        files = sweep.survey(self._directory.bodies, self._report, self._measured_directories)
         while (batch := await self._lanes.beside("sweep", next, files, None)) is not None:
             yield batch
 
@@ -310,9 +317,13 @@ class DiskBodyStore:
         path = self._path_of(body)
         self._lanes.submit(path, self._clear, path, body)
 
-    def _removed(self, body: BodyRef) -> None:
-        self.removed_bytes += body.charge
+    def _removed(self, body: BodyRef, *, is_freed: bool) -> None:
+        self.removed_bytes += body.charge if is_freed else 0
+        # Where it was not there any more, a newer file had taken its path, or others removed it.
         self._lingering.unlinked(body)
+
+    def _measured_directories(self, size: int) -> None:
+        self.directory_bytes = size
 
     # From here on: in the store's threads. Only `_open` raises.
 
@@ -353,8 +364,7 @@ class DiskBodyStore:
 
     def _unlink(self, operation: str, path: str, body: BodyRef) -> None:
         try:
-            if unlink_if(path, body.inode):
-                self._tell(self._removed, body)
+            self._tell(self._removed, body, is_freed=unlink_if(path, body.inode))
         except OSError as fault:
             self._report(operation, fault)
 

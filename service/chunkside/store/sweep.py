@@ -43,11 +43,18 @@ class SweepLock:
         self._file = None
 
 
-def survey(root: str, on_fault: Callable[[str, OSError], None]) -> Iterator[list[FileSeen]]:
-    """All files of bodies and ranges, in batches of BATCH_FILES."""
+def survey(
+    root: str, on_fault: Callable[[str, OSError], None], on_end: Callable[[int], None]
+) -> Iterator[list[FileSeen]]:
+    """All files of bodies and ranges, in batches of BATCH_FILES. `on_end` is told the bytes that
+    directories take.
+    """
     batch: list[FileSeen] = []
+    directory_bytes = _bytes_of(root)
     for location in _directories(root, LOCATION_NAME.fullmatch, on_fault):
+        directory_bytes += _bytes_of(location)
         for shard in _directories(location, SHARD_NAME.fullmatch, on_fault):
+            directory_bytes += _bytes_of(shard)
             is_empty = True
             for file in _files(shard, on_fault):
                 is_empty = False
@@ -60,6 +67,15 @@ def survey(root: str, on_fault: Callable[[str, OSError], None]) -> Iterator[list
         _remove_if_left_empty(location)
     if batch:
         yield batch
+    on_end(directory_bytes)
+
+
+def _bytes_of(directory: str) -> int:
+    try:
+        return os.lstat(directory).st_blocks * BLOCK_BYTES
+    except OSError:
+        # It is gone, or `_directories` tells what is the matter with it.
+        return 0
 
 
 def _directories(
