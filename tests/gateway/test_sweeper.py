@@ -338,3 +338,33 @@ async def test_sweep_and_scan_look_at_files_in_batches_between_which_others_have
     # At least one for each batch that was looked at, and for each that was taken.
     assert turns >= 2 * 3000 // BATCH_FILES
     await close(house, disk)
+
+
+async def test_the_budget_holds_while_a_full_directory_is_still_being_read(tmp_path):
+    limits = Limits(5 * SIZE)
+    before, disk_before = await filled(tmp_path, 4, limits=limits)
+    await close(before, disk_before)
+
+    def taken():
+        return sum(path.stat().st_blocks * 512 for path in tmp_path.rglob("*.arrow"))
+
+    house, disk = await disk_house(
+        tmp_path,
+        clock=before.now,
+        table=FileStampTable(str(tmp_path), before.now.boot_seconds),
+        limits=limits,
+        is_scanning=True,
+    )
+    await sweeper(house, disk).sweep()
+    house.origin.put(b"/new", os.urandom(SIZE))
+    assert (await house.get(b"/new")).status == 200
+    await house.settled()
+    assert (house.entry(b"/new"), files(tmp_path)) == (None, 4)
+    # There is nothing that a sweep could do.
+    assert not house.edges.shared.is_pressed.is_set()
+    await house.gateway.adoption.scan()
+    await house.get(b"/new")
+    await house.settled()
+    assert house.entry(b"/new") is not None
+    assert taken() <= 5 * SIZE
+    await close(house, disk)

@@ -374,8 +374,8 @@ class FailingStore:
     def has_room(self, size: int) -> bool:
         return self.has_space and self.inner.has_room(size)
 
-    def set_aside(self, size: int) -> bool:
-        return self.inner.set_aside(size)
+    def set_aside(self, size: int, *, is_index_whole: bool) -> bool:
+        return self.inner.set_aside(size, is_index_whole=is_index_whole)
 
     def give_back(self, size: int) -> None:
         self.inner.give_back(size)

@@ -15,7 +15,7 @@ from chunkside.store import arrow_file
 from chunkside.store.directory import BodyDirectory
 from tests.store.samples import STAMPS, a_stored
 
-BODY = b"x" * 1000
+BODY = b"x" * 500
 # What a prefix ends with: nonce, where the body begins, its length.
 _PREFIX_END = struct.Struct("<QQQ")
 

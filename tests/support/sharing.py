@@ -1,4 +1,4 @@
-"""Several sidecars on one cache directory, with readers, writers and purges through each of them.
+"""Sidecars on one cache directory, with readers, writers and purges through each of them.
 
 What must hold: no answer is older than a write that had been answered before the question, through
 whatever process; no byte is of anything else; all files together stay within the one budget at each
@@ -15,7 +15,7 @@ import os
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,14 +29,12 @@ from tests.support.origin import Origin
 from tests.support.sidecar import Sidecar
 
 KIB, MIB = 1 << 10, 1 << 20
-PROCESSES = 3
 CLIENTS = 6
-BUDGET = 32 * MIB
 FLAGS = (
     *("--min-free", "0", "--allow-memory-filesystem"),
     # What is stale by its age would be asked for again, and hide what was not invalidated.
     *("--ttl", "1h", "--negative-ttl", "1h", "--metadata-ttl", "1h"),
-    *("--cache-size", str(BUDGET), "--max-body-size", "2MiB"),
+    *("--max-body-size", "2MiB"),
 )
 LOOPS = ("uvloop", "asyncio", "uvloop")
 _SIZES = (1, 700, 60 * KIB, 256 * KIB, 256 * KIB + 1, 600 * KIB, 1500 * KIB)
@@ -60,6 +58,7 @@ _DOCUMENTS = [f"/a{array}/zarr.json" for array in range(_ARRAYS)]
 @dataclass
 class Report:
     seed: int
+    budget: int
     operations: int = 0
     acts: Counter[str] = field(default_factory=Counter)
     results: Counter[str] = field(default_factory=Counter)
@@ -78,8 +77,8 @@ class Report:
         results = ", ".join(f"{count} {result}" for result, count in sorted(self.results.items()))
         return (
             f"seed {self.seed}: {self.operations} operations ({acts}), GETs: {results}; "
-            f"{self.body_bytes / BUDGET:.1f} budgets of bodies, at most "
-            f"{self.most_bytes / BUDGET:.3f} of the budget on disk in {self.looks} looks, "
+            f"{self.body_bytes / self.budget:.1f} budgets of bodies, at most "
+            f"{self.most_bytes / self.budget:.3f} of the budget on disk in {self.looks} looks, "
             f"sweeps {self.sweeps}, {self.files_verified} files verified, "
             f"wrong: {self.wrong or 'nothing'}"
         )
@@ -87,9 +86,14 @@ class Report:
 
 class Sharing:
     def __init__(
-        self, origin: Origin, sidecars: list[Sidecar], cache_dir: Path, operations: int, seed: int
+        self,
+        origin: Origin,
+        sidecars: list[Sidecar],
+        cache_dir: Path,
+        operations: int,
+        report: Report,
     ) -> None:
-        self.report = Report(seed)
+        self.report = report
         self._origin = origin
         self._sidecars = sidecars
         self._cache_dir = cache_dir
@@ -102,7 +106,7 @@ class Sharing:
         for number, target in enumerate((*_HOT, *_DOCUMENTS)):
             # A third of them is absent at first.
             if number % 3:
-                self._appear(target, _bytes_of(f"{seed}{target}", _HOT_SIZES[number % 4]))
+                self._appear(target, _bytes_of(f"{report.seed}{target}", _HOT_SIZES[number % 4]))
 
     def run(self) -> Report:
         """Ends early where anything is wrong."""
@@ -121,8 +125,8 @@ class Sharing:
                 client.join(8 * DEADLINE_SECONDS)
                 assert not client.is_alive(), "a client hangs"
         self.report.looks, self.report.most_bytes = watch.looks, watch.most_bytes
-        if watch.most_bytes > BUDGET:
-            self._tell(f"{watch.most_bytes} bytes of files, and the budget is {BUDGET}")
+        if watch.most_bytes > self.report.budget:
+            self._tell(f"{watch.most_bytes} bytes of files, more than the budget")
         self._look_back()
         return self.report
 
@@ -160,11 +164,21 @@ class Sharing:
                     is_right = answer.body == found.body if found else answer.status == 404
                     if not is_right:
                         self._tell(f"{target}: not what the origin has at the end")
+            self._look_beside(sidecar)
         self.report.sweeps = self._count_sweeps()
         verification = Verification(str(self._cache_dir))
         for bad in (bad for batch in verification.run() for bad in batch):
             self._tell(f"{bad.path}: {bad.reason}")
         self.report.files_verified = verification.files
+
+    def _look_beside(self, sidecar: Sidecar) -> None:
+        """What the budget doesn't know is told apart, where it can be known."""
+        info = json.loads(exchange(sidecar.admin_url, "/info").body)
+        has_swept = sidecar.metric("chunkside_sweep_duration_seconds_count") > 0
+        if (info["directory_bytes"] is not None) != has_swept:
+            self._tell(f"directories take {info['directory_bytes']} bytes")
+        if not 0 <= info["lingering_bytes"] <= self.report.budget:
+            self._tell(f"{info['lingering_bytes']} bytes linger")
 
     # Clients. Each keeps a connection to one process for a while, then turns to another.
 
@@ -314,15 +328,26 @@ def _sweeps_forbidden(cache_dir: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def share(operations: int, cache_dir: Path, seed: int) -> Report:
-    """So many operations through three sidecars on `cache_dir`, and an origin of their own."""
+def share(
+    operations: int,
+    cache_dir: Path,
+    seed: int,
+    *,
+    loops: Sequence[str] = LOOPS,
+    budget: int = 32 * MIB,
+) -> Report:
+    """So many operations through as many sidecars as there are `loops`, on `cache_dir`, and an
+    origin of their own.
+    """
+    flags = (*FLAGS, "--cache-size", str(budget))
     with ExitStack() as stack:
         origin = stack.enter_context(Origin())
         sidecars = [
-            stack.enter_context(Sidecar(origin.url, cache_dir, (*FLAGS, "--loop", loop)))
-            for loop in LOOPS
+            stack.enter_context(Sidecar(origin.url, cache_dir, (*flags, "--loop", loop)))
+            for loop in loops
         ]
-        return Sharing(origin, sidecars, cache_dir, operations, seed).run()
+        report = Report(seed, budget)
+        return Sharing(origin, sidecars, cache_dir, operations, report).run()
 
 
 def _told(answer: Response) -> str:

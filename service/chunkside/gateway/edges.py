@@ -224,8 +224,9 @@ class Edges:
             self.shared.is_pressed.set()
             self.shared.wanted_bytes = max(self.shared.wanted_bytes, size)
             return False
-        if not self.store.set_aside(size):
-            self.shared.is_pressed.set()
+        if not self.store.set_aside(size, is_index_whole=not self.is_scanning):
+            if not self.is_scanning:
+                self.shared.is_pressed.set()
             return False
         removals = self.index.reserve(size)
         if removals is None:

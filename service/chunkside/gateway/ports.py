@@ -124,9 +124,12 @@ class BodyStore(Protocol):
         """
         ...
 
-    def set_aside(self, size: int) -> bool:
+    def set_aside(self, size: int, *, is_index_whole: bool) -> bool:
         """Tells other processes on the same directory of `size` bytes that are on their way to it;
-        False where all of them together have no room for that, as far as is known. Never waits.
+        False where there may be no room for all that lies there. Never waits.
+
+        `is_index_whole`: the directory has been read, so that the index keeps the budget alone as
+        long as no other process writes there.
         """
         ...
 
@@ -160,7 +163,9 @@ class SweepableStore(Protocol):
     removed_bytes: int
 
     @property
-    def is_shared(self) -> bool: ...
+    def holds_unknown_files(self) -> bool:
+        """Whether others write to the directory, may do so, or have done so."""
+        ...
 
     def missing_bytes(self, size: int) -> int:
         """How much must go for `size` bytes to have room on the volume, by the last measure."""

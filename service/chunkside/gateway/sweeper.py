@@ -77,7 +77,7 @@ class Sweeper:
         """Whether the last sweep was long ago, much was written since, or room is wanted."""
         edges, budget = self._edges, self._edges.index.limits.budget_bytes
         enough = budget // 16
-        if not self._store.is_shared:
+        if not self._store.holds_unknown_files:
             enough = max(enough, _LEAST_WRITTEN_BYTES)
         return (
             edges.shared.is_pressed.is_set()
@@ -135,12 +135,12 @@ class Sweeper:
         return ages
 
     def _target_bytes(self) -> int:
-        """What all files together may take. Processes that share the directory may write a quarter
-        of the budget before the next sweep.
+        """What all files together may take. Where there are others than this process's own, a
+        quarter of the budget is left free, to be filled before the next sweep.
         """
         index = self._edges.index
         budget = index.limits.budget_bytes
-        if self._store.is_shared:
+        if self._store.holds_unknown_files:
             return budget - budget // 4 - self._store.set_aside_bytes
         return budget - index.reserved_bytes
 

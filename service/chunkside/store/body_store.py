@@ -122,8 +122,8 @@ class DiskBodyStore:
     def has_room(self, size: int) -> bool:
         return self._directory.floor.has_room(size)
 
-    def set_aside(self, size: int) -> bool:
-        return self._tally.set_aside(size, is_shared=self.is_shared)
+    def set_aside(self, size: int, *, is_index_whole: bool) -> bool:
+        return self._tally.set_aside(size, is_index_whole=is_index_whole)
 
     def give_back(self, size: int) -> None:
         self._tally.give_back(size)
@@ -131,6 +131,10 @@ class DiskBodyStore:
     @property
     def is_shared(self) -> bool:
         return not self._presence.is_alone
+
+    @property
+    def holds_unknown_files(self) -> bool:
+        return self.is_shared or self._tally.have_others_written
 
     @property
     def open_readers(self) -> int:

@@ -130,7 +130,7 @@ class MemoryBodyStore:
     def has_room(self, _size: int) -> bool:
         return True
 
-    def set_aside(self, _size: int) -> bool:
+    def set_aside(self, _size: int, *, is_index_whole: bool) -> bool:  # noqa: ARG002
         return True
 
     def give_back(self, _size: int) -> None:

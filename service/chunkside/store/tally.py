@@ -44,6 +44,7 @@ class Tally:
         self._written = 0
         self._set_aside = 0
         self._written_at_count = 0
+        self._written_before = 0
 
     def take(self) -> None:
         """Takes a place, which ends with the process. Raises OSError."""
@@ -61,23 +62,30 @@ class Tally:
                 self._written, _ = _PLACE.unpack(os.pread(file.fd, _PLACE.size, _offset(place)))
                 self._file = file
                 self._put()
+                self._written_before = self._written_by_others(self._read()[1])
                 return
 
     def release(self) -> None:
         self._file = None
 
-    def set_aside(self, size: int, *, is_shared: bool) -> bool:
-        """Sets bytes aside for a file on its way. Where the directory is shared: False if all
-        processes together had more on their way than a quarter of the budget then, or might take
-        more than all of it.
+    def set_aside(self, size: int, *, is_index_whole: bool) -> bool:
+        """Sets bytes aside for a file on its way. False if all processes together had more on their
+        way than a quarter of the budget then, or might take more than all of it.
+
+        A process whose index knows every file there is keeps the budget by that: one that has read
+        the directory whole, and since whose start nobody else has written there.
         """
         self._set_aside += size
         # First it is told, then looked at: of two at once both may be refused, but not both let in.
         self._put()
-        if not is_shared:
-            return True
         base, places = self._read()
         set_aside = sum(each for _, each in places)
+        if (
+            is_index_whole
+            and set_aside == self._set_aside
+            and not self._have_others_written(places)
+        ):
+            return True
         total = base + sum(written for written, _ in places) + set_aside
         if total <= self._budget_bytes and set_aside <= self._budget_bytes // 4:
             return True
@@ -97,6 +105,17 @@ class Tally:
     def set_aside_bytes(self) -> int:
         """By all processes."""
         return sum(set_aside for _, set_aside in self._read()[1])
+
+    @property
+    def have_others_written(self) -> bool:
+        """Since this process began. They may be gone by now, and their files are not."""
+        return self._have_others_written(self._read()[1])
+
+    def _have_others_written(self, places: list[tuple[int, int]]) -> bool:
+        return self._written_by_others(places) != self._written_before
+
+    def _written_by_others(self, places: list[tuple[int, int]]) -> int:
+        return sum(written for written, _ in places) - self._written
 
     # Whoever holds the sweep's lock counts.
 
@@ -130,16 +149,17 @@ class Tally:
             self._give_up(fault)
 
     def _read(self) -> tuple[int, list[tuple[int, int]]]:
-        """The base, and the numbers of all places; nothing where the file can't be read."""
+        """The base, and the numbers of all places; as of one alone where there is no file."""
+        alone = 0, [(self._written, self._set_aside)]
         if self._file is None:
-            return 0, []
+            return alone
         try:
             content = os.pread(self._file.fd, _FILE_BYTES, 0)
             if len(content) != _FILE_BYTES:
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
         except OSError as fault:
             self._give_up(fault)
-            return 0, []
+            return alone
         (base,) = _BASE.unpack_from(content)
         return base, list(_PLACE.iter_unpack(content[_BASE.size :]))
 
