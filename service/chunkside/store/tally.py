@@ -80,11 +80,8 @@ class Tally:
         self._put()
         base, places = self._read()
         set_aside = sum(each for _, each in places)
-        if (
-            is_index_whole
-            and set_aside == self._set_aside
-            and not self._have_others_written(places)
-        ):
+        is_alone = set_aside == self._set_aside and not self._have_others_written(places)
+        if is_index_whole and is_alone:
             return True
         total = base + sum(written for written, _ in places) + set_aside
         if total <= self._budget_bytes and set_aside <= self._budget_bytes // 4:
