@@ -18,7 +18,8 @@ from chunkside.gateway.ports import FileSeen, SweepableStore
 
 _EVERY_SECONDS: Final = 600.0
 _LOOK_SECONDS: Final = 1.0
-# Under pressure a sweep follows a sweep no sooner than after some times as long as that took.
+# Under pressure a sweep follows a sweep no sooner than after some times as long as that took, and
+# one that failed after the longest.
 _LEAST_PAUSE_SECONDS: Final = 0.2
 _MOST_PAUSE_SECONDS: Final = 5.0
 _PAUSES: Final = 10.0
@@ -49,7 +50,7 @@ class Sweeper:
         self._retention_seconds = retention_seconds
         self._on_swept = on_swept
         self._swept_at = 0.0
-        self._took_seconds = 0.0
+        self._pause_seconds = _LEAST_PAUSE_SECONDS
         self._committed_bytes = 0
 
     async def run(self) -> None:
@@ -66,10 +67,8 @@ class Sweeper:
                     await edges.shared.is_pressed.wait()
             self._store.let_go_of_unlinked()
             waited = edges.now().boot - self._swept_at
-            pause = max(_LEAST_PAUSE_SECONDS, _PAUSES * self._took_seconds)
-            pause = min(pause, _MOST_PAUSE_SECONDS)
-            if edges.shared.is_pressed.is_set() and waited < pause:
-                await asyncio.sleep(pause - waited)
+            if edges.shared.is_pressed.is_set() and waited < self._pause_seconds:
+                await asyncio.sleep(self._pause_seconds - waited)
             if self.is_due():
                 return
 
@@ -98,10 +97,14 @@ class Sweeper:
             finally:
                 store.end_sweep()
         except StoreFault as fault:
+            self._pause_seconds = _MOST_PAUSE_SECONDS
             edges.observer.store_failed(fault.operation, fault.cause)
             return None
-        self._took_seconds = edges.now().boot - self._swept_at
-        self._on_swept(self._took_seconds)
+        took_seconds = edges.now().boot - self._swept_at
+        self._pause_seconds = min(
+            max(_LEAST_PAUSE_SECONDS, _PAUSES * took_seconds), _MOST_PAUSE_SECONDS
+        )
+        self._on_swept(took_seconds)
         return swept
 
     async def _sweep(self) -> Swept:
