@@ -58,7 +58,7 @@ from chunkside.store.body_store import Bounds, DiskBodyStore
 from chunkside.store.filesystem import Chosen, measure
 from chunkside.store.memory import MemoryBodyStore
 from chunkside.store.stamps import FileStampTable, MemoryStampTable, load_secret
-from chunkside.upkeep import TableUpkeep, TellingMetrics, tidy
+from chunkside.upkeep import TableUpkeep, TellingMetrics, spare_from_collection, tidy
 
 log = logging.getLogger(__name__)
 
@@ -291,6 +291,7 @@ class Sidecar:
         )
         if isinstance(self._store, DiskBodyStore):
             self._background.start(tidy(self._store, scan), "the removal of older formats")
+            self._background.start(spare_from_collection(scan), "sparing what is scanned")
         timers = Timers(self._settings.header_timeout, self._settings.idle_timeout)
         for sock in (sock for listener in data for sock in listener.sockets):
             make = partial(Front, self._server, self._port.late_head, timers)
