@@ -26,6 +26,8 @@ READING = GaugeReading(
     stored_limit_bytes=1 << 40,
     disk_free_bytes=8,
     mapped_bytes=9,
+    lingering_bytes=12,
+    directory_bytes=13,
     fills_in_flight=10,
     fill_waiters=11,
 )
@@ -51,6 +53,8 @@ FAMILIES = {
     "chunkside_stored_limit_bytes": ("gauge", set()),
     "chunkside_disk_free_bytes": ("gauge", set()),
     "chunkside_mapped_bytes": ("gauge", set()),
+    "chunkside_lingering_bytes": ("gauge", set()),
+    "chunkside_directory_bytes": ("gauge", set()),
     "chunkside_fills_in_flight": ("gauge", set()),
     "chunkside_fill_waiters": ("gauge", set()),
     "chunkside_fills": ("counter", {"outcome"}),
@@ -291,8 +295,9 @@ def test_gauges_are_read_at_each_scrape(metrics):
 
 def test_a_disk_that_says_nothing_shows_no_free_space(metrics):
     values = {name: getattr(READING, name) for name in GaugeReading.__slots__}
-    metrics.watch(lambda: GaugeReading(**{**values, "disk_free_bytes": None}))
-    assert "chunkside_disk_free_bytes" not in families(metrics)
+    unknown = {"disk_free_bytes": None, "directory_bytes": None}
+    metrics.watch(lambda: GaugeReading(**{**values, **unknown}))
+    assert families(metrics).keys().isdisjoint(f"chunkside_{name}" for name in unknown)
     assert "chunkside_mapped_bytes" in families(metrics)
 
 

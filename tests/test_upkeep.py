@@ -1,9 +1,16 @@
-"""What the log says of a disk that fails, and that a lost table of stamps is mended."""
+"""What the log says of a disk that fails, that a lost table of stamps is mended, and that the
+garbage collector is kept from what the scan takes in.
+"""
 
+import asyncio
+import gc
 import logging
+import weakref
+
+import pytest
 
 from chunkside.store.stamps import FileStampTable
-from chunkside.upkeep import TableUpkeep, TellingMetrics
+from chunkside.upkeep import TableUpkeep, TellingMetrics, spare_from_collection
 
 
 def messages(caplog):
@@ -51,3 +58,49 @@ def test_a_table_that_can_not_be_mended_is_said_once(tmp_path, caplog):
         upkeep.look()
     [only] = caplog.records
     assert only.levelno == logging.ERROR
+
+
+# The collector.
+
+
+class Knot:
+    """Only a collection frees it."""
+
+    def __init__(self) -> None:
+        self.own = self
+
+
+@pytest.fixture
+def collector():
+    yield
+    gc.unfreeze()
+    assert gc.isenabled()
+
+
+async def test_what_is_scanned_is_looked_at_by_no_collection_and_garbage_goes_all_the_same(
+    collector,
+):
+    is_read = asyncio.Event()
+    scan = asyncio.create_task(is_read.wait())
+    sparing = asyncio.create_task(spare_from_collection(scan))
+    await asyncio.sleep(0)  # polls: its first turn
+    assert not gc.isenabled()
+    gone = asyncio.Event()
+    knot = Knot()
+    weakref.finalize(knot, gone.set).atexit = False
+    del knot
+    await asyncio.wait_for(gone.wait(), 20)
+    is_read.set()
+    await sparing
+    assert gc.get_freeze_count() > 0
+
+
+async def test_the_collector_works_again_where_a_scan_is_given_up(collector):
+    scan = asyncio.create_task(asyncio.Event().wait())
+    sparing = asyncio.create_task(spare_from_collection(scan))
+    await asyncio.sleep(0)  # polls: its first turn
+    sparing.cancel()
+    await asyncio.wait([sparing])
+    assert gc.isenabled()
+    scan.cancel()
+    await asyncio.wait([scan])

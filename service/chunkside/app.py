@@ -55,11 +55,11 @@ from chunkside.settings import (
     resolve_memory_size,
     resolve_min_free,
 )
-from chunkside.store.body_store import DiskBodyStore
+from chunkside.store.body_store import Bounds, DiskBodyStore
 from chunkside.store.filesystem import Chosen, measure
 from chunkside.store.memory import MemoryBodyStore
 from chunkside.store.stamps import FileStampTable, MemoryStampTable, load_secret
-from chunkside.upkeep import TableUpkeep, TellingMetrics, tidy
+from chunkside.upkeep import TableUpkeep, TellingMetrics, spare_from_collection, tidy
 
 log = logging.getLogger(__name__)
 
@@ -251,6 +251,7 @@ class Sidecar:
             None if cache.chosen is None else cache.chosen.directory,
             self._routes,
             self._metrics,
+            self._disk_usage,
         )
         self._server = Server(
             self._port,
@@ -284,7 +285,7 @@ class Sidecar:
             # truncated file is SIGBUS.
             map_bodies=self._settings.loop == "uvloop" or sys.version_info >= (3, 12),
             reader_limit=min(self._descriptors // 4, _MOST_READERS),
-            min_free_bytes=cache.min_free,
+            bounds=Bounds(cache.min_free, cache.budget),
         )
 
     async def start(self, data: list[Listener], admin: list[Listener]) -> None:
@@ -298,6 +299,7 @@ class Sidecar:
         )
         if isinstance(self._store, DiskBodyStore):
             self._background.start(tidy(self._store, scan), "the removal of older formats")
+            self._background.start(spare_from_collection(scan), "sparing what is scanned")
         timers = Timers(self._settings.header_timeout, self._settings.idle_timeout)
         for sock in (sock for listener in data for sock in listener.sockets):
             make = partial(Front, self._server, self._port, timers, self._crowd)
@@ -339,8 +341,15 @@ class Sidecar:
             await route.close()
         await self._store.close()
 
+    def _disk_usage(self) -> dict[str, int | None]:
+        """What the cache takes of the disk beside what the budget counts."""
+        store = self._store
+        if not isinstance(store, DiskBodyStore):
+            return {"lingering_bytes": 0, "directory_bytes": None}
+        return {"lingering_bytes": store.lingering_bytes, "directory_bytes": store.directory_bytes}
+
     def _read_gauges(self) -> GaugeReading:
-        index = self._index
+        index, usage = self._index, self._disk_usage()
         chosen = self._cache.chosen
         return GaugeReading(
             index_entries={kind: tally.count for kind, tally in index.tallies.items()},
@@ -350,6 +359,8 @@ class Sidecar:
             stored_limit_bytes=index.limits.budget_bytes,
             disk_free_bytes=None if chosen is None else measure(chosen.directory).free_bytes,
             mapped_bytes=getattr(self._store, "mapped_bytes", 0),
+            lingering_bytes=usage["lingering_bytes"] or 0,
+            directory_bytes=usage["directory_bytes"],
             fills_in_flight=sum(route.gateway.fills.in_flight for route in self._routes),
             fill_waiters=sum(route.gateway.fills.waiters for route in self._routes),
         )

@@ -7,7 +7,7 @@ import math
 import re
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final, assert_never
@@ -59,14 +59,16 @@ _Scope = _One | Branch | _Location
 
 @dataclass(slots=True)
 class SidecarConsole:
-    """The admin port's Console. `cache_dir`: None where bodies are in memory. `obstacle`: why it is
-    not ready, if it isn't.
+    """The admin port's Console. `cache_dir`: None where bodies are in memory. `usage`: what the
+    cache takes of the disk beside what the budget counts, by names for `/info`. `obstacle`: why it
+    is not ready, if it isn't.
     """
 
     settings: Settings
     cache_dir: Path | None
     open_routes: Sequence[OpenRoute]
     metrics: Metrics
+    usage: Callable[[], Mapping[str, int | None]] = dict
     obstacle: str | None = "starting"
     _routes: Routes = field(init=False)
     _started: Now = field(init=False)
@@ -125,6 +127,7 @@ class SidecarConsole:
             "upstream": None if upstream is None else str(upstream),
             "routes": [_route_members(each) for each in self.open_routes],
             "cache_dir": None if self.cache_dir is None else str(self.cache_dir),
+            **self.usage(),
             "version": importlib.metadata.version("chunkside"),
             "uptime_seconds": edges.now().boot - self._started.boot,
         }

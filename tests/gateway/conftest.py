@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from chunkside.store.body_store import DiskBodyStore
+from chunkside.store.body_store import Bounds, DiskBodyStore
 from chunkside.store.stamps import FileStampTable
 from tests.support.house import FailingStore, HandClock, House
 
@@ -35,10 +35,18 @@ async def frail() -> AsyncIterator[House]:
 async def disk_house(root, *, clock=None, table=None, is_scanning=False, **more):
     clock = clock or HandClock()
     table = table or FileStampTable(str(root), clock.boot_seconds)
+    budget = more["limits"].budget_bytes if "limits" in more else 1 << 30
     stores = []
 
     def make_store(stamps, _now):
-        disk = DiskBodyStore(str(root), stamps, lambda *_: None, map_bodies=True, reader_limit=64)
+        disk = DiskBodyStore(
+            str(root),
+            stamps,
+            lambda *_: None,
+            map_bodies=True,
+            reader_limit=64,
+            bounds=Bounds(budget_bytes=budget),
+        )
         stores.append(disk)
         return disk
 

@@ -115,3 +115,41 @@ async def test_what_was_set_aside_is_given_back_whatever_comes_of_it(fate):
     await asyncio.gather(reader, return_exceptions=True)
     await house.settled()
     assert house.edges.index.reserved_bytes == 0
+
+
+async def test_what_is_not_unlinked_yet_leaves_no_room_for_something_else():
+    house = House(limits=Limits(budget_bytes=1 << 20))
+    store = failing(house)
+    for number in range(5):
+        house.origin.put(b"/b/%d" % number, bytes(200_000))
+        await house.get(b"/b/%d" % number)
+        await house.settled_fills()
+    # A slow disk: all have gone, and still lie there.
+    store.unlink_gate = asyncio.Event()
+    await house.purging.location(house.route.location)
+    assert house.edges.index.bodies.count == 0
+    assert (await house.get(b"/b/0")).body == bytes(200_000)
+    await house.settled_fills()
+    assert house.entry(b"/b/0") is None
+    assert house.edges.index.reserved_bytes == 0
+    # It waits for a moment, and what goes within that is room.
+    store.unlink_gate, gate = None, store.unlink_gate
+    reader = house.start("GET", b"/b/0")
+    await house.until(lambda: house.edges.index.reserved_bytes > 0)
+    gate.set()
+    assert (await reader).body == bytes(200_000)
+    await house.settled()
+    assert (await house.get(b"/b/0")).result == "hit"
+    assert house.edges.shared.leaving.bytes == 0
+
+
+async def test_a_long_head_has_room_set_aside_too():
+    house = House(limits=Limits(budget_bytes=1 << 20))
+    house.origin.put(KEY, bytes(1000), fields=((b"x-long", b"v" * 30_000),))
+    gate = house.origin.hold(KEY, 500)
+    reader = house.start("GET", KEY)
+    await gate.reached()
+    assert house.edges.index.reserved_bytes > 31_000
+    gate.open()
+    await reader
+    await house.settled()

@@ -10,9 +10,12 @@ import pytest
 
 from chunkside.core.budget import Limits
 from chunkside.gateway.sweeper import Sweeper
+from chunkside.store.recovery import BATCH_FILES as SCAN_BATCH_FILES
 from chunkside.store.stamps import FileStampTable
+from chunkside.store.sweep import BATCH_FILES
 from tests.gateway.conftest import close, disk_house
 from tests.support.house import HandClock
+from tests.support.many_files import fill_directory
 
 DAY = 86_400.0
 SIZE = 100_000
@@ -113,6 +116,47 @@ async def test_bytes_that_a_reader_still_holds_are_not_freed_twice(tmp_path):
     del reader
     # Once the store's threads have let go of it, too.
     await house.until(lambda: disk.lingering_bytes == 0)
+    await close(house, disk)
+
+
+async def test_a_file_that_was_replaced_lingers_as_long_as_it_is_read_and_counts_once(tmp_path):
+    house, disk = await filled(tmp_path, 1)
+    body = house.entry(b"/b/0").body
+    reader = disk.reader(body)
+    house.now.advance(3600.0)
+    house.origin.put(b"/b/0", os.urandom(SIZE))
+    assert (await house.get(b"/b/0")).result == "miss"
+    await house.settled()
+    assert house.entry(b"/b/0").body != body
+    await house.until(lambda: disk.lingering_bytes > 0)
+    await disk.remove([body])
+    assert disk.lingering_bytes == body.charge
+    assert (await reader.read(0, 10)) is not None
+    del reader
+    await house.until(lambda: disk.lingering_bytes == 0)
+    await close(house, disk)
+
+
+async def test_what_another_process_unlinked_is_let_go_of_and_lingers_while_it_is_read(tmp_path):
+    house, disk = await filled(tmp_path, 3)
+    reader = disk.reader(house.entry(b"/b/0").body)
+    assert disk.open_readers == 3
+    for number in (0, 1):
+        os.unlink(file_of(disk, house, b"/b/%d" % number))
+    disk.let_go_of_unlinked()
+    assert disk.open_readers == 1
+    assert disk.lingering_bytes == reader.body.charge
+    del reader
+    await house.until(lambda: disk.lingering_bytes == 0)
+    await close(house, disk)
+
+
+async def test_what_directories_take_is_told_once_a_sweep_has_looked(tmp_path):
+    house, disk = await filled(tmp_path, 2)
+    assert disk.directory_bytes is None
+    await sweeper(house, disk).sweep()
+    directories = [tmp_path / "v1", *(tmp_path / "v1").glob("*"), *(tmp_path / "v1").glob("*/*")]
+    assert disk.directory_bytes == sum(each.lstat().st_blocks * 512 for each in directories)
     await close(house, disk)
 
 
@@ -234,4 +278,93 @@ async def test_a_sweeper_runs_at_once_and_again_under_pressure(tmp_path):
     await house.until(lambda: len(sweeps) == 2)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+    await close(house, disk)
+
+
+async def test_processes_on_one_directory_keep_its_budget_between_two_sweeps(tmp_path):
+    clock = HandClock(wall=time.time())
+    houses = [
+        await disk_house(
+            tmp_path,
+            clock=clock,
+            table=FileStampTable(str(tmp_path), clock.boot_seconds),
+            limits=Limits(10 * SIZE),
+        )
+        for _ in range(2)
+    ]
+    stored = 0
+    for number in range(30):
+        house, disk = houses[number % 2]
+        house.origin.put(b"/b/%d" % number, os.urandom(SIZE // 2))
+        assert (await house.get(b"/b/%d" % number)).status == 200
+        await house.settled()
+        stored += house.entry(b"/b/%d" % number) is not None
+        taken = sum(path.stat().st_blocks * 512 for path in tmp_path.rglob("*.arrow"))
+        assert taken <= 10 * SIZE
+    # Together they filled it, and neither believed that it was full by itself.
+    assert 15 <= stored < 30
+    assert {len(house.record.removals) for house, _ in houses} == {0}
+    house, disk = houses[0]
+    assert house.edges.shared.is_pressed.is_set()
+    await sweeper(house, disk).sweep()
+    house.origin.put(b"/new", os.urandom(SIZE // 2))
+    await house.get(b"/new")
+    await house.settled()
+    assert house.entry(b"/new") is not None
+    for each in houses:
+        await close(*each)
+
+
+async def test_sweep_and_scan_look_at_files_in_batches_between_which_others_have_turns(tmp_path):
+    house, disk = await disk_house(tmp_path, clock=HandClock(wall=time.time()))
+    assert sum(1 for _ in fill_directory(tmp_path, 3000)) == 3000
+    for looks, most in ((disk.survey(), BATCH_FILES), (disk.scan(), SCAN_BATCH_FILES)):
+        batches = [len(batch) async for batch in looks]
+        assert sum(batches) == 3000
+        assert max(batches) <= most
+    turns = 0
+
+    async def count_turns():
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)  # polls: how often it has a turn is what is asked
+            turns += 1
+
+    counting = asyncio.create_task(count_turns())
+    house.now.advance(8 * DAY)
+    swept = await sweeper(house, disk, 7 * DAY).sweep()
+    counting.cancel()
+    assert (swept.files, files(tmp_path)) == (3000, 0)
+    # At least one for each batch that was looked at, and for each that was taken.
+    assert turns >= 2 * 3000 // BATCH_FILES
+    await close(house, disk)
+
+
+async def test_the_budget_holds_while_a_full_directory_is_still_being_read(tmp_path):
+    limits = Limits(5 * SIZE)
+    before, disk_before = await filled(tmp_path, 4, limits=limits)
+    await close(before, disk_before)
+
+    def taken():
+        return sum(path.stat().st_blocks * 512 for path in tmp_path.rglob("*.arrow"))
+
+    house, disk = await disk_house(
+        tmp_path,
+        clock=before.now,
+        table=FileStampTable(str(tmp_path), before.now.boot_seconds),
+        limits=limits,
+        is_scanning=True,
+    )
+    await sweeper(house, disk).sweep()
+    house.origin.put(b"/new", os.urandom(SIZE))
+    assert (await house.get(b"/new")).status == 200
+    await house.settled()
+    assert (house.entry(b"/new"), files(tmp_path)) == (None, 4)
+    # There is nothing that a sweep could do.
+    assert not house.edges.shared.is_pressed.is_set()
+    await house.gateway.adoption.scan()
+    await house.get(b"/new")
+    await house.settled()
+    assert house.entry(b"/new") is not None
+    assert taken() <= 5 * SIZE
     await close(house, disk)

@@ -1,10 +1,13 @@
 """What holds of the stamp table as a file: other processes, boots, bad disks; and the secret."""
 
+import math
 import os
 import resource
 import stat
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from chunkside.core.key import Object
 from chunkside.gateway.errors import StoreFault
@@ -110,6 +113,70 @@ def test_a_write_of_one_process_never_shortens_that_of_another(open_table, clock
     tables[first_to_end].renew(ONE, ends=writes[first_to_end])
     running_until = [460, 110][1 - first_to_end]
     assert tables[0].read(ONE).closed_until() >= running_until
+
+
+@pytest.mark.parametrize("ends", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("seconds", [(360.0, 360.0), (360.0, 10.0), (10.0, 360.0)])
+def test_of_overlapping_writes_of_two_processes_the_last_to_end_opens(
+    open_table, clock, ends, seconds
+):
+    tables = open_table(), open_table()
+    writes = [table.close(ONE, each) for table, each in zip(tables, seconds, strict=True)]
+    for number in ends:
+        assert tables[0].read(ONE).closed_until() > clock.boot
+        tables[number].renew(ONE, ends=writes[number])
+    assert tables[0].read(ONE).closed_until() <= clock.boot
+
+
+def test_a_write_whose_process_was_killed_stays_closed_whoever_writes_after_it(open_table, clock):
+    open_table().close(ONE, 360.0)
+    other = open_table()
+    other.renew(ONE, ends=other.close(ONE, 360.0))
+    assert other.read(ONE).closed_until() >= 460
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["write", "write", "end", "end", "end", "unknown", "purge", "wait"]),
+        st.integers(0, 1),
+        st.integers(0, 400),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(steps=STEPS)
+def test_an_object_is_closed_while_any_of_two_processes_writes_and_open_soon_after(
+    tmp_path_factory, steps
+):
+    clock = ManualClock(boot=100.25)
+    home = str(tmp_path_factory.mktemp("table"))
+    tables = [FileStampTable(home, lambda: clock.boot) for _ in range(2)]
+    # Of each process, by name: until when.
+    running: list[dict[int, float]] = [{}, {}]
+    unknown_until = 0.0
+    for act, who, number in steps:
+        table, mine = tables[who], running[who]
+        name = list(mine)[number % len(mine)] if mine else None
+        if act == "wait":
+            clock.boot += number / 4
+        elif act == "write":
+            mine[table.close(ONE, number)] = clock.boot + number
+        elif act == "purge":
+            table.renew(ONE, ends=None)
+        elif name is not None and act == "end":
+            del mine[name]
+            table.renew(ONE, ends=name)
+        elif name is not None:
+            del mine[name]
+            table.close(ONE, 60.0, ends=name)
+            unknown_until = clock.boot + 60.0
+        still = [until for each in running for until in each.values()]
+        closed_until = tables[0].read(ONE).closed_until()
+        assert closed_until >= max([unknown_until, *still])
+        if not any(running) and not unknown_until:
+            assert closed_until <= math.ceil(clock.boot)
 
 
 def test_a_process_alone_opens_what_it_closed(open_table, clock):

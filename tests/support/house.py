@@ -333,6 +333,8 @@ class FailingStore:
     fails_to_remove: bool = False
     fails_to_commit: bool = False
     has_space: bool = True
+    unlink_gate: asyncio.Event | None = None
+    """Where there is one, whatever is to be unlinked waits for it."""
     append_limit: int | None = None
     """Bytes of a body after which the disk is full."""
     commit_gate: asyncio.Event | None = None
@@ -364,11 +366,19 @@ class FailingStore:
     async def remove(self, bodies: Iterable[BodyRef]) -> None:
         listed = list(bodies)
         self.removed += listed
+        if listed and self.unlink_gate is not None:
+            await self.unlink_gate.wait()
         if not self.fails_to_remove:
             await self.inner.remove(listed)
 
     def has_room(self, size: int) -> bool:
         return self.has_space and self.inner.has_room(size)
+
+    def set_aside(self, size: int, *, is_index_whole: bool) -> bool:
+        return self.inner.set_aside(size, is_index_whole=is_index_whole)
+
+    def give_back(self, size: int) -> None:
+        self.inner.give_back(size)
 
     @property
     def is_shared(self) -> bool:

@@ -31,6 +31,7 @@ from chunkside.core.ranges import generation_of
 from chunkside.gateway.doubts import Doubts
 from chunkside.gateway.errors import StoreFault
 from chunkside.gateway.health import Health
+from chunkside.gateway.leaving import Leaving
 from chunkside.gateway.ports import BodyStore, Clock, Observer, StampTable, Upstream, as_held
 from chunkside.gateway.reclaiming import BATCH, Reclaimer
 from chunkside.gateway.tasks import Tasks
@@ -50,6 +51,7 @@ class Shared:
 
     tasks: Tasks = field(default_factory=Tasks)
     health: Health = field(default_factory=Health)
+    leaving: Leaving = field(default_factory=Leaving)
     is_pressed: asyncio.Event = field(default_factory=asyncio.Event)
     wanted_bytes: int = 0
     uncommitted_bytes: int = 0
@@ -195,11 +197,12 @@ class Edges:
         """Counts what died and has its files unlinked."""
         bodies = self._count(removals)
         if bodies:
-            self.tasks.start(self.store.remove(bodies), "unlinking of bodies")
+            unlinked = self.shared.leaving.unlink(self.store, bodies)
+            self.tasks.start(unlinked, "unlinking of bodies")
 
     async def remove(self, removals: Iterable[Removal]) -> None:
         """The same, and waits until they are unlinked."""
-        await self.store.remove(self._count(removals))
+        await self.shared.leaving.unlink(self.store, self._count(removals))
 
     def _count(self, removals: Iterable[Removal]) -> list[BodyRef]:
         bodies = []
@@ -213,7 +216,7 @@ class Edges:
 
     async def reserve(self, size: int) -> bool:
         """Sets bytes aside for a file on its way, and returns once what had to go has gone; False
-        where it is not to be stored. `index.release` gives them back.
+        where it is not to be stored. `release` gives them back.
         """
         if self.shared.health.is_resting(self.now().boot):
             return False
@@ -221,15 +224,34 @@ class Edges:
             self.shared.is_pressed.set()
             self.shared.wanted_bytes = max(self.shared.wanted_bytes, size)
             return False
+        if not self.store.set_aside(size, is_index_whole=not self.is_scanning):
+            if not self.is_scanning:
+                self.shared.is_pressed.set()
+            return False
         removals = self.index.reserve(size)
         if removals is None:
+            self.store.give_back(size)
             return False
+        self.discard(removals)
         try:
-            await self.remove(removals)
+            has_room = await self.shared.leaving.until(self._fits)
         except BaseException:
-            self.index.release(size)
+            self.release(size)
             raise
-        return True
+        if not has_room:
+            self.release(size)
+        return has_room
+
+    def release(self, size: int) -> None:
+        """Gives back what was set aside."""
+        self.index.release(size)
+        self.store.give_back(size)
+
+    def _fits(self) -> bool:
+        """Whether all is within the budget that lies on the disk or has been set aside."""
+        index = self.index
+        held = index.bodies.charge + index.ranges.charge + self.shared.leaving.bytes
+        return held + index.reserved_bytes <= index.limits.budget_bytes
 
     def store_failed(self, fault: StoreFault) -> None:
         """Something could not be written."""

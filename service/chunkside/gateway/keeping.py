@@ -17,7 +17,8 @@ from chunkside.gateway.ports import BodyWriter
 # Small bodies are answered before they are committed; this many bytes of them may wait for that.
 UNCOMMITTED_BYTES: Final = 64 << 20
 NOT_KEPT: Final = "not_stored_disk"
-# What a file takes beside its body, head and rounding; and how much of a body of unknown length.
+# What a file takes beside its body, key and header fields, rounding included; and how much of a
+# body of unknown length.
 _FILE_OVERHEAD_BYTES: Final = 8 << 10
 _FIRST_BYTES: Final = 64 << 10
 
@@ -29,6 +30,7 @@ class Keeping:
         self._edges = edges
         self._lease = lease
         self._reserved = 0
+        self._overhead = _FILE_OVERHEAD_BYTES
 
     async def begin(
         self, stored: Stored, length: int | None, part: Part | None
@@ -37,6 +39,8 @@ class Keeping:
         edges = self._edges
         if not edges.may_store(self._lease):
             return None
+        told = sum(len(name) + len(value) for name, value in stored.fields.lines)
+        self._overhead += len(stored.key.serialised()) + told
         if not await self._reserve(_FIRST_BYTES if length is None else length):
             return None
         try:
@@ -91,12 +95,12 @@ class Keeping:
 
     def release(self) -> None:
         """Gives back what was set aside."""
-        self._edges.index.release(self._reserved)
+        self._edges.release(self._reserved)
         self._reserved = 0
 
     async def _reserve(self, length: int) -> bool:
         """Sets aside what a file of so many body bytes takes."""
-        more = length + _FILE_OVERHEAD_BYTES - self._reserved
+        more = length + self._overhead - self._reserved
         if not await self._edges.reserve(more):
             return False
         self._reserved += more
@@ -104,7 +108,7 @@ class Keeping:
 
     async def _has_room(self, end: int) -> bool:
         """Sets more aside as a body of unknown length grows."""
-        if end + _FILE_OVERHEAD_BYTES <= self._reserved:
+        if end + self._overhead <= self._reserved:
             return True
         return await self._reserve(min(2 * end, self._edges.policy.max_body_bytes))
 

@@ -124,6 +124,19 @@ class BodyStore(Protocol):
         """
         ...
 
+    def set_aside(self, size: int, *, is_index_whole: bool) -> bool:
+        """Tells other processes on the same directory of `size` bytes that are on their way to it;
+        False where there may be no room for all that lies there. Never waits.
+
+        `is_index_whole`: the directory has been read, so that the index keeps the budget alone as
+        long as no other process writes there.
+        """
+        ...
+
+    def give_back(self, size: int) -> None:
+        """Once they are committed, or won't come."""
+        ...
+
     @property
     def is_shared(self) -> bool:
         """Whether another process holds the same directory, or may: an index miss then looks at
@@ -150,7 +163,9 @@ class SweepableStore(Protocol):
     removed_bytes: int
 
     @property
-    def is_shared(self) -> bool: ...
+    def holds_unknown_files(self) -> bool:
+        """Whether others write to the directory, may do so, or have done so."""
+        ...
 
     def missing_bytes(self, size: int) -> int:
         """How much must go for `size` bytes to have room on the volume, by the last measure."""
@@ -164,6 +179,10 @@ class SweepableStore(Protocol):
         """Of files that are unlinked and still open: free once their readers have gone."""
         ...
 
+    def let_go_of_unlinked(self) -> None:
+        """Closes some of the files that others have unlinked, and that nobody reads just now."""
+        ...
+
     async def measure(self) -> None:
         """Measures what is free."""
         ...
@@ -175,6 +194,17 @@ class SweepableStore(Protocol):
         ...
 
     def end_sweep(self) -> None: ...
+
+    @property
+    def set_aside_bytes(self) -> int:
+        """On their way to the directory, of all processes."""
+        ...
+
+    def begin_count(self) -> None:
+        """All files are about to be looked at, to tell other processes what they take."""
+        ...
+
+    def end_count(self, total_bytes: int) -> None: ...
 
     def survey(self) -> AsyncIterator[list[FileSeen]]:
         """All files, in batches, read off the loop."""

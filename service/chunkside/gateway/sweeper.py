@@ -18,8 +18,11 @@ from chunkside.gateway.ports import FileSeen, SweepableStore
 
 _EVERY_SECONDS: Final = 600.0
 _LOOK_SECONDS: Final = 1.0
-# Under pressure a sweep follows a sweep no sooner than this.
-_PAUSE_SECONDS: Final = 5.0
+# Under pressure a sweep follows a sweep no sooner than after some times as long as that took, and
+# one that failed after the longest.
+_LEAST_PAUSE_SECONDS: Final = 0.2
+_MOST_PAUSE_SECONDS: Final = 5.0
+_PAUSES: Final = 10.0
 _LEAST_WRITTEN_BYTES: Final = 64 << 20
 
 
@@ -47,6 +50,7 @@ class Sweeper:
         self._retention_seconds = retention_seconds
         self._on_swept = on_swept
         self._swept_at = 0.0
+        self._pause_seconds = _LEAST_PAUSE_SECONDS
         self._committed_bytes = 0
 
     async def run(self) -> None:
@@ -61,9 +65,10 @@ class Sweeper:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_SECONDS):
                     await edges.shared.is_pressed.wait()
+            self._store.let_go_of_unlinked()
             waited = edges.now().boot - self._swept_at
-            if edges.shared.is_pressed.is_set() and waited < _PAUSE_SECONDS:
-                await asyncio.sleep(_PAUSE_SECONDS - waited)
+            if edges.shared.is_pressed.is_set() and waited < self._pause_seconds:
+                await asyncio.sleep(self._pause_seconds - waited)
             if self.is_due():
                 return
 
@@ -71,7 +76,7 @@ class Sweeper:
         """Whether the last sweep was long ago, much was written since, or room is wanted."""
         edges, budget = self._edges, self._edges.index.limits.budget_bytes
         enough = budget // 16
-        if not self._store.is_shared:
+        if not self._store.holds_unknown_files:
             enough = max(enough, _LEAST_WRITTEN_BYTES)
         return (
             edges.shared.is_pressed.is_set()
@@ -92,17 +97,19 @@ class Sweeper:
             finally:
                 store.end_sweep()
         except StoreFault as fault:
+            self._pause_seconds = _MOST_PAUSE_SECONDS
             edges.observer.store_failed(fault.operation, fault.cause)
             return None
-        self._on_swept(edges.now().boot - self._swept_at)
+        took_seconds = edges.now().boot - self._swept_at
+        self._pause_seconds = min(
+            max(_LEAST_PAUSE_SECONDS, _PAUSES * took_seconds), _MOST_PAUSE_SECONDS
+        )
+        self._on_swept(took_seconds)
         return swept
 
     async def _sweep(self) -> Swept:
         edges, store = self._edges, self._store
-        ages = Ages(edges.now().wall)
-        async for files in store.survey():
-            for file in files:
-                ages.add(file.used_at, file.charge)
+        ages = await self._count()
         over_budget = ages.total_bytes - self._target_bytes()
         wanted, edges.shared.wanted_bytes = edges.shared.wanted_bytes, 0
         short = store.missing_bytes(wanted) - store.lingering_bytes
@@ -116,13 +123,29 @@ class Sweeper:
             async for files in store.survey():
                 await self._take(files, ages, plan, reason)
             await store.measure()
+            # What could not be unlinked is still there.
+            await self._count()
         return Swept(ages.files, ages.total_bytes, store.removed_bytes - before)
 
+    async def _count(self) -> Ages:
+        """How all files lie over time; other processes are told what they take."""
+        store, ages = self._store, Ages(self._edges.now().wall)
+        store.begin_count()
+        async for files in store.survey():
+            for file in files:
+                ages.add(file.used_at, file.charge)
+        store.end_count(ages.total_bytes)
+        return ages
+
     def _target_bytes(self) -> int:
-        """What all files together may take. Others write while this process doesn't look."""
+        """What all files together may take. Where there are others than this process's own, a
+        quarter of the budget is left free, to be filled before the next sweep.
+        """
         index = self._edges.index
-        budget = index.limits.budget_bytes - index.reserved_bytes
-        return budget - budget // 4 if self._store.is_shared else budget
+        budget = index.limits.budget_bytes
+        if self._store.holds_unknown_files:
+            return budget - budget // 4 - self._store.set_aside_bytes
+        return budget - index.reserved_bytes
 
     async def _take(
         self, files: Iterable[FileSeen], ages: Ages, plan: Plan, reason: Reason

@@ -43,6 +43,10 @@ HELP: Final = {
     "stored_limit_bytes": "The byte budget, shared by bodies, ranges and markers.",
     "disk_free_bytes": "What the volume of the cache directory has left.",
     "mapped_bytes": "Body files mapped into memory; page cache, which the kernel can take back.",
+    "lingering_bytes": "Body files that are unlinked and still open: free once their readers have"
+    " gone. The byte budget doesn't know them.",
+    "directory_bytes": "What directories of the cache take beside body files, by the last sweep of"
+    " this process. The byte budget doesn't know them.",
     "fills_in_flight": "Fills that run now.",
     "fill_waiters": "Requests that fills serve now.",
     "fills": "Answers brought from the origin to be stored, by how that ended.",
@@ -57,7 +61,8 @@ HELP: Final = {
 class GaugeReading:
     """The state at this moment. Mappings go by kind of entry.
 
-    `disk_free_bytes` is None where bodies are kept in memory, or where the disk doesn't say.
+    `disk_free_bytes` is None where bodies are kept in memory, or where the disk doesn't say;
+    `directory_bytes` until this process has looked at them.
     """
 
     index_entries: Mapping[str, int]
@@ -67,6 +72,8 @@ class GaugeReading:
     stored_limit_bytes: int
     disk_free_bytes: int | None
     mapped_bytes: int
+    lingering_bytes: int
+    directory_bytes: int | None
     fills_in_flight: int
     fill_waiters: int
 
@@ -100,6 +107,9 @@ def gauge_families(reading: GaugeReading) -> Iterator[Metric]:
     if reading.disk_free_bytes is not None:
         yield _gauge("disk_free_bytes", reading.disk_free_bytes)
     yield _gauge("mapped_bytes", reading.mapped_bytes)
+    yield _gauge("lingering_bytes", reading.lingering_bytes)
+    if reading.directory_bytes is not None:
+        yield _gauge("directory_bytes", reading.directory_bytes)
     yield _gauge("fills_in_flight", reading.fills_in_flight)
     yield _gauge("fill_waiters", reading.fill_waiters)
 

@@ -16,6 +16,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, ParamSpec
 
@@ -36,6 +37,7 @@ from chunkside.store.readers import (
     Reading,
     default_reader_limit,
 )
+from chunkside.store.tally import Tally
 from chunkside.store.writers import DiskWriter, Draft
 
 _P = ParamSpec("_P")
@@ -44,13 +46,26 @@ _VERIFIED_LIMIT: Final = 65_536
 _USE_NOTED_SECONDS: Final = 3600.0
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """`min_free_bytes` stay free on the volume; `budget_bytes` are what all processes on the
+    directory may take together.
+    """
+
+    min_free_bytes: int = 0
+    budget_bytes: int = 1 << 62
+
+
+_UNBOUNDED: Final = Bounds()
+
+
 class DiskBodyStore:
     """`root` is ours, owner-only, on a local disk.
 
     `on_fault(operation, cause)` hears of faults that nobody waits for. `map_bodies`: large bodies
     are given as slices of a mapping, which whoever writes them must not touch from Python; else
     they are read into memory. `reader_limit`: readers kept open, by default as many as the
-    descriptors allow. `min_free_bytes` stay free on the volume.
+    descriptors allow.
     """
 
     def __init__(
@@ -61,10 +76,10 @@ class DiskBodyStore:
         *,
         map_bodies: bool,
         reader_limit: int | None = None,
-        min_free_bytes: int = 0,
+        bounds: Bounds = _UNBOUNDED,
         most_mapped_bytes: int = MOST_MAPPED_BYTES,
     ) -> None:
-        self._directory = BodyDirectory(root, min_free_bytes)
+        self._directory = BodyDirectory(root, bounds.min_free_bytes)
         self._table = table
         self._on_fault = on_fault
         self._lanes = Lanes()
@@ -75,35 +90,51 @@ class DiskBodyStore:
         self._epoch = secrets.randbits(32)
         self._serials = itertools.count()
         self._sweep_lock = sweep.SweepLock(self._directory.root)
+        self._tally = Tally(self._directory.root, bounds.budget_bytes, on_fault)
         self._lingering = Lingering()
         self._verified: OrderedDict[tuple[int, int], None] = OrderedDict()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.committed_bytes = 0
         self.removed_bytes = 0
+        self.directory_bytes: int | None = None
+        """What directories take, bodies apart; None until this process has looked."""
 
     async def start(self) -> None:
         """Makes ready off the loop, slow imports included. Raises StoreFault."""
         self._loop = asyncio.get_running_loop()
         await self._lanes.beside("start", arrow_file.warm_up)
         await self._lanes.beside("start", self._directory.prepare)
-        try:
-            await self._lanes.beside("start", self._presence.take)
-        except StoreFault as fault:
-            # Without a lock the directory counts as shared.
-            self._on_fault(fault.operation, fault.cause)
+        # Before others see that the directory is shared, they can see what is put there.
+        for take in (self._tally.take, self._presence.take):
+            try:
+                await self._lanes.beside("start", take)
+            except StoreFault as fault:
+                # Without a lock the directory counts as shared.
+                self._on_fault(fault.operation, fault.cause)
 
     async def close(self) -> None:
         """Waits for what is being written; readers that are held elsewhere stay valid."""
         self._readers.clear()
         await asyncio.to_thread(self._lanes.close)
         self._presence.release()
+        self._tally.release()
 
     def has_room(self, size: int) -> bool:
         return self._directory.floor.has_room(size)
 
+    def set_aside(self, size: int, *, is_index_whole: bool) -> bool:
+        return self._tally.set_aside(size, is_index_whole=is_index_whole)
+
+    def give_back(self, size: int) -> None:
+        self._tally.give_back(size)
+
     @property
     def is_shared(self) -> bool:
         return not self._presence.is_alone
+
+    @property
+    def holds_unknown_files(self) -> bool:
+        return self.is_shared or self._tally.have_others_written
 
     @property
     def open_readers(self) -> int:
@@ -136,6 +167,7 @@ class DiskBodyStore:
         if reader.is_unlinked:
             # By another process or by hand, maybe since its bytes are bad.
             self._readers.drop(body)
+            self._lingering.unlinked(body)
             return None
         self._note_use(reader)
         return reader
@@ -189,6 +221,10 @@ class DiskBodyStore:
     def lingering_bytes(self) -> int:
         return self._lingering.bytes
 
+    def let_go_of_unlinked(self) -> None:
+        for body in self._readers.drop_unlinked():
+            self._lingering.unlinked(body)
+
     async def measure(self) -> None:
         await self._lanes.beside("sweep", self._directory.floor.measure)
 
@@ -199,8 +235,18 @@ class DiskBodyStore:
     def end_sweep(self) -> None:
         self._sweep_lock.release()
 
+    @property
+    def set_aside_bytes(self) -> int:
+        return self._tally.set_aside_bytes
+
+    def begin_count(self) -> None:
+        self._tally.begin_count()
+
+    def end_count(self, total_bytes: int) -> None:
+        self._tally.end_count(total_bytes)
+
     async def survey(self) -> AsyncIterator[list[FileSeen]]:
-        files = sweep.survey(self._directory.bodies, self._report)
+        files = sweep.survey(self._directory.bodies, self._report, self._measured_directories)
         while (batch := await self._lanes.beside("sweep", next, files, None)) is not None:
             yield batch
 
@@ -251,6 +297,7 @@ class DiskBodyStore:
 
     def _committed(self, body: BodyRef, file: OpenFile, offset: int) -> None:
         self.committed_bytes += body.charge
+        self._tally.wrote(body.charge)
         self._keep_open(DiskReader(body, file, offset, time.time(), self._reading))
 
     def _note_use(self, reader: DiskReader) -> None:
@@ -274,9 +321,13 @@ class DiskBodyStore:
         path = self._path_of(body)
         self._lanes.submit(path, self._clear, path, body)
 
-    def _removed(self, body: BodyRef) -> None:
-        self.removed_bytes += body.charge
+    def _removed(self, body: BodyRef, *, is_freed: bool) -> None:
+        self.removed_bytes += body.charge if is_freed else 0
+        # Where it was not there any more, a newer file had taken its path, or others removed it.
         self._lingering.unlinked(body)
+
+    def _measured_directories(self, size: int) -> None:
+        self.directory_bytes = size
 
     # From here on: in the store's threads. Only `_open` raises.
 
@@ -317,8 +368,7 @@ class DiskBodyStore:
 
     def _unlink(self, operation: str, path: str, body: BodyRef) -> None:
         try:
-            if unlink_if(path, body.inode):
-                self._tell(self._removed, body)
+            self._tell(self._removed, body, is_freed=unlink_if(path, body.inode))
         except OSError as fault:
             self._report(operation, fault)
 

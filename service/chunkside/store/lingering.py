@@ -22,7 +22,8 @@ class Lingering:
         self._open[reader.body.name] = reader
 
     def unlinked(self, body: BodyRef) -> None:
-        reader = self._open.get(body.name)
+        """Counts it once, however often that is told."""
+        reader = self._open.pop(body.name, None)
         if reader is not None:
             self._add(body.charge)
             weakref.finalize(reader, self._add, -body.charge)

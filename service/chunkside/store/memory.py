@@ -130,6 +130,12 @@ class MemoryBodyStore:
     def has_room(self, _size: int) -> bool:
         return True
 
+    def set_aside(self, _size: int, *, is_index_whole: bool) -> bool:  # noqa: ARG002
+        return True
+
+    def give_back(self, _size: int) -> None:
+        return
+
     @property
     def is_shared(self) -> bool:
         return False

@@ -30,6 +30,7 @@ a transport may hold another copy.
 """
 MOST_MAPPED_BYTES: Final = 8 << 30
 """Of all files that are kept open; 16 MiB of page tables at most."""
+_LOOKED_AT: Final = 256
 _SHORTER: Final = (errno.EFAULT, errno.EIO, 133)  # 133: EHWPOISON
 
 
@@ -223,6 +224,7 @@ class ReaderCache:
         self._most_bytes = most_bytes
         self._readers: OrderedDict[tuple[int, int], DiskReader] = OrderedDict()
         self._bytes = 0
+        self._unlooked: list[tuple[int, int]] = []
 
     def __len__(self) -> int:
         return len(self._readers)
@@ -248,6 +250,21 @@ class ReaderCache:
         reader = self._readers.pop((body.inode, body.nonce), None)
         if reader is not None:
             self._bytes -= reader.file_size
+
+    def drop_unlinked(self) -> list[BodyRef]:
+        """Looks at the next few readers, and drops those whose files others have unlinked: their
+        blocks are not free before. Gives what was dropped.
+        """
+        if not self._unlooked:
+            self._unlooked = list(self._readers)
+        dropped = []
+        for name in self._unlooked[-_LOOKED_AT:]:
+            reader = self._readers.get(name)
+            if reader is not None and reader.is_unlinked:
+                self.drop(reader.body)
+                dropped.append(reader.body)
+        del self._unlooked[-_LOOKED_AT:]
+        return dropped
 
     def clear(self) -> None:
         self._readers.clear()

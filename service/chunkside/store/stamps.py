@@ -50,6 +50,9 @@ _WORD: Final = struct.Struct("Q")
 _SECONDS: Final = struct.Struct("d")
 _SECRET_BYTES: Final = 32
 _MANY_SLOTS: Final = 1024
+# Writes that always overlap put a slot's closing off further and further, but not beyond this: a
+# process that is killed in the midst of one leaves it closed for so long.
+_MOST_AHEAD_SECONDS: Final = 3600
 
 
 @dataclass(slots=True)
@@ -57,12 +60,14 @@ class _Writes:
     """What this process knows of one slot beside its stamp.
 
     `last` is the stamp it wrote itself; `running` its own writes, by name, with the second until
-    which each keeps the slot closed; `others_until` the same for other processes.
+    which each keeps the slot closed; `others_until` the same for other processes. `told_until`:
+    until when the stamp it wrote closes the slot for its own writes.
     """
 
     last: int | None = None
     running: dict[int, int] = field(default_factory=dict)
     others_until: int = 0
+    told_until: int = 0
 
 
 class MemoryStampTable:
@@ -136,15 +141,21 @@ class MemoryStampTable:
         if len(self._writes) > _MANY_SLOTS:
             self._forget_ended(now)
         writes = self._writes.setdefault(slot, _Writes())
-        current = self._words[slot]
-        if current != writes.last:
-            writes.others_until = max(writes.others_until, current >> 32)
+        if self._words[slot] != writes.last:
+            # Whoever wrote this since left room for this process's writes. If it says no more than
+            # that, no other's write runs.
+            until_then = self._words[slot] >> 32
+            writes.others_until = 0 if until_then == writes.told_until else until_then
         if ends is not None:
             writes.running.pop(ends, None)
-        closed_until = max(now, until or 0, writes.others_until, *writes.running.values(), 0)
-        stamp = closed_until << 32 | secrets.randbits(32)
+        others_until = writes.others_until
+        own_until = max(until or 0, *writes.running.values(), 0)
+        if now < own_until <= others_until < now + _MOST_AHEAD_SECONDS:
+            # One second more than what others need says that this process writes as well.
+            own_until = others_until + 1
+        stamp = max(now, own_until, others_until) << 32 | secrets.randbits(32)
         self._put(slot, stamp)
-        writes.last = stamp
+        writes.last, writes.told_until = stamp, own_until
         if until is not None:
             writes.running[stamp] = until
         return stamp

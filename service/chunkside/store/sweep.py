@@ -17,6 +17,7 @@ from chunkside.gateway.ports import FileSeen
 from chunkside.store.directory import OpenFile, blocks_of, create_ours
 from chunkside.store.recovery import BODY_NAME, LOCATION_NAME, SHARD_NAME
 
+BATCH_FILES: Final = 256
 # A shard that was made this long ago and is empty has lost its files.
 _EMPTY_AFTER_SECONDS: Final = 3600.0
 
@@ -42,16 +43,39 @@ class SweepLock:
         self._file = None
 
 
-def survey(root: str, on_fault: Callable[[str, OSError], None]) -> Iterator[list[FileSeen]]:
-    """All files of bodies and ranges, one list for each directory that holds some."""
+def survey(
+    root: str, on_fault: Callable[[str, OSError], None], on_end: Callable[[int], None]
+) -> Iterator[list[FileSeen]]:
+    """All files of bodies and ranges, in batches of BATCH_FILES. `on_end` is told the bytes that
+    directories take.
+    """
+    batch: list[FileSeen] = []
+    directory_bytes = _bytes_of(root)
     for location in _directories(root, LOCATION_NAME.fullmatch, on_fault):
+        directory_bytes += _bytes_of(location)
         for shard in _directories(location, SHARD_NAME.fullmatch, on_fault):
-            files = list(_files(shard, on_fault))
-            if files:
-                yield files
-            else:
+            directory_bytes += _bytes_of(shard)
+            is_empty = True
+            for file in _files(shard, on_fault):
+                is_empty = False
+                batch.append(file)
+                if len(batch) == BATCH_FILES:
+                    yield batch
+                    batch = []
+            if is_empty:
                 _remove_if_left_empty(shard)
         _remove_if_left_empty(location)
+    if batch:
+        yield batch
+    on_end(directory_bytes)
+
+
+def _bytes_of(directory: str) -> int:
+    try:
+        return os.lstat(directory).st_blocks * BLOCK_BYTES
+    except OSError:
+        # It is gone, or `_directories` tells what is the matter with it.
+        return 0
 
 
 def _directories(

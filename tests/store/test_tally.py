@@ -1,0 +1,165 @@
+"""The tally of several processes: what they may put into one directory together."""
+
+import os
+
+import pytest
+
+from chunkside.store.tally import Tally
+
+BUDGET = 1000
+
+
+@pytest.fixture
+def open_tally(tmp_path):
+    def open_another() -> Tally:
+        tally = Tally(str(tmp_path), BUDGET, lambda *fault: faults.append(fault))
+        tally.take()
+        return tally
+
+    faults: list[object] = []
+    return open_another
+
+
+@pytest.fixture
+def two(open_tally):
+    """Both have written something that was removed again."""
+    first, second = open_tally(), open_tally()
+    first.wrote(1)
+    second.wrote(1)
+    first.begin_count()
+    first.end_count(0)
+    return first, second
+
+
+def write(tally, size, *, is_index_whole=True):
+    """As a fill does that isn't disturbed; whether it may."""
+    if not tally.set_aside(size, is_index_whole=is_index_whole):
+        return False
+    tally.wrote(size)
+    tally.give_back(size)
+    return True
+
+
+def test_processes_fill_the_budget_together_and_no_further(two):
+    written = 0
+    while write(two[written // 100 % 2], 100):
+        written += 100
+    assert written == BUDGET
+    assert not write(two[0], 1)
+    assert not write(two[1], 1)
+
+
+def test_a_process_alone_is_refused_nothing_once_it_has_read_the_directory(open_tally):
+    first = open_tally()
+    assert all(write(first, 50) for _ in range(30))
+    assert not first.set_aside(1, is_index_whole=False)
+    # Whoever joins knows what it has written, and has to read the directory, too.
+    second = open_tally()
+    assert not second.set_aside(1, is_index_whole=False)
+    assert write(second, 1)
+    assert not write(first, 1)
+
+
+def test_what_others_wrote_is_not_forgotten_when_they_are_gone(two):
+    first, second = two
+    second.release()
+    assert first.have_others_written
+    assert [write(first, 250) for _ in range(5)] == [True] * 4 + [False]
+
+
+def test_who_begins_when_others_are_gone_is_alone(two, open_tally):
+    first, second = two
+    first.release()
+    second.release()
+    third = open_tally()
+    assert not third.have_others_written
+    assert all(write(third, 250) for _ in range(10))
+
+
+def test_what_is_on_its_way_is_a_quarter_of_the_budget_at_most_of_all_together(two):
+    first, second = two
+    assert first.set_aside(150, is_index_whole=True)
+    assert not second.set_aside(101, is_index_whole=True)
+    assert second.set_aside(100, is_index_whole=True)
+    assert first.set_aside_bytes == second.set_aside_bytes == 250
+    first.give_back(150)
+    assert second.set_aside(150, is_index_whole=True)
+
+
+def test_a_count_makes_room_and_misses_nothing_that_is_written_meanwhile(two):
+    first, second = two
+    for _ in range(9):
+        assert write(first, 100)
+    second.begin_count()
+    assert write(first, 100)
+    assert not write(first, 1)
+    # Most was swept; whether what came meanwhile was seen nobody knows.
+    second.end_count(300)
+    assert [write(first, 200) for _ in range(4)] == [True, True, True, False]
+
+
+def test_a_count_sees_what_is_on_its_way(two):
+    first, second = two
+    assert first.set_aside(200, is_index_whole=True)
+    second.begin_count()
+    second.end_count(700)
+    assert second.set_aside(50, is_index_whole=True)
+    assert not second.set_aside(51, is_index_whole=True)
+    first.wrote(200)
+    assert not second.set_aside(51, is_index_whole=True)
+    first.give_back(200)
+    assert second.set_aside(50, is_index_whole=True)
+
+
+def test_what_a_process_that_is_gone_had_on_its_way_is_given_back_by_the_next_count(two):
+    first, second = two
+    assert write(first, 100)
+    assert first.set_aside(200, is_index_whole=True)
+    first.release()
+    assert second.set_aside_bytes == 200
+    second.begin_count()
+    second.end_count(100)
+    assert second.set_aside_bytes == 0
+    assert [write(second, 225) for _ in range(5)] == [True] * 4 + [False]
+
+
+def test_whoever_takes_the_place_of_one_that_is_gone_goes_on_from_its_numbers(two, open_tally):
+    first, second = two
+    for _ in range(4):
+        assert write(first, 200)
+    assert first.set_aside(50, is_index_whole=True)
+    first.release()
+    third = open_tally()
+    assert second.set_aside_bytes == 0
+    assert not write(third, 201, is_index_whole=False)
+    assert write(third, 200, is_index_whole=False)
+
+
+def test_a_file_that_can_not_be_written_is_told_once_and_refuses_nothing(tmp_path):
+    faults: list[tuple[str, str]] = []
+    tally = Tally(str(tmp_path), BUDGET, lambda *fault: faults.append(fault))
+    tally.take()
+    assert tally._file is not None
+    reader = os.open(tmp_path / ".tally", os.O_RDONLY)
+    os.dup2(reader, tally._file.fd)
+    os.close(reader)
+    for _ in range(3):
+        assert tally.set_aside(BUDGET, is_index_whole=True)
+    assert faults == [("tally", "EBADF")]
+
+
+def test_a_file_that_was_truncated_is_told_once_and_refuses_nothing(tmp_path):
+    faults: list[tuple[str, str]] = []
+    tally = Tally(str(tmp_path), BUDGET, lambda *fault: faults.append(fault))
+    tally.take()
+    os.truncate(tmp_path / ".tally", 0)
+    for _ in range(3):
+        assert tally.set_aside(BUDGET, is_index_whole=True)
+    assert faults == [("tally", "EIO")]
+
+
+def test_it_takes_all_of_its_blocks_and_is_ours_alone(tmp_path, open_tally):
+    open_tally()
+    status = (tmp_path / ".tally").stat()
+    assert status.st_blocks * 512 >= status.st_size > 4000
+    assert status.st_mode & 0o777 == 0o600
