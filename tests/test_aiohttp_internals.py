@@ -80,6 +80,7 @@ def test_without_its_c_parser_it_is_unfit(monkeypatch):
         (ClientRequest, ["send", "url", "original_url", "_continue"]),
         (ClientSession, ["_retry_connection"]),
         (aiohttp.TCPConnector, ["connect", "_get", "_keepalive_timeout"]),
+        (aiohttp.TCPConnector, ["_wait_for_available_connection", "_release_waiter"]),
     ],
     ids=lambda what: what.__name__ if isinstance(what, type) else "",
 )

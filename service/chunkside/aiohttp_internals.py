@@ -4,13 +4,15 @@ What is used and why: the response writer takes our own head bytes (aiohttp's wo
 values); the request handler's errors become ours, and reach who reads a malformed body; whether a
 handler holds anything of a connection, and when the last answer of one that was half closed has
 gone; the client sends the raw target (yarl would drop a bare `?`), never re-sends by itself, waits
-for a 100 only so long, and takes a connection for a write only where that was used a moment ago.
+for a 100 only so long, takes a connection for a write only where that was used a moment ago, and
+lets whoever asks bound the wait for one.
 `tests/test_aiohttp_internals.py` is the canary.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from contextvars import ContextVar
 from typing import Any, Final, Literal
 
@@ -243,6 +245,10 @@ class ExactTargetRequest(ClientRequest):
 
 # Servers close quiet connections after some seconds, few of them sooner than this.
 WRITES_TRUST_SECONDS: Final = 1.0
+# What stands around a request's wait for a connection, where all are taken. It may raise.
+around_waits: ContextVar[Callable[[], AbstractAsyncContextManager[None]]] = ContextVar(
+    "around_waits", default=nullcontext
+)
 _idle_at_most: ContextVar[float | None] = ContextVar("_idle_at_most", default=None)
 
 
@@ -268,6 +274,15 @@ class Connector(aiohttp.TCPConnector):
             return await super()._get(key, traces)
         finally:
             self._keepalive_timeout = usual
+
+    async def _wait_for_available_connection(self, key: Any, traces: Any) -> None:
+        async with around_waits.get()():
+            try:
+                await super()._wait_for_available_connection(key, traces)
+            except BaseException:
+                # It may have been this one's turn: aiohttp would tell nobody else.
+                self._release_waiter()
+                raise
 
 
 def exact_url(location: str, target: bytes) -> URL:

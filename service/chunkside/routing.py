@@ -19,7 +19,8 @@ from chunkside.settings import (
     resolve_max_body,
     resolve_negative_scope,
 )
-from chunkside.upstream.http import HttpUpstream, Times
+from chunkside.upstream.http import HttpUpstream
+from chunkside.upstream.wire import Times
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ def _open(configured: ConfiguredRoute, ground: Ground, shared: Shared) -> OpenRo
         _times(settings),
         observer,
         via=f"1.1 {ground.instance}".encode(),
+        clock=ground.clock,
     )
     edges = Edges(
         index=ground.index,
@@ -71,6 +73,7 @@ def _open(configured: ConfiguredRoute, ground: Ground, shared: Shared) -> OpenRo
         clock=ground.clock,
         observer=observer,
         write_seconds=settings.upstream_write_timeout,
+        most_orphans=settings.upstream_connections // 2,
         shared=shared,
     )
     route = route_of(configured, ground.secret)
@@ -106,6 +109,7 @@ def _times(settings: RouteSettings) -> Times:
         write=settings.upstream_write_timeout,
         retries=settings.upstream_retries,
         connections=settings.upstream_connections,
+        queue=settings.upstream_queue,
     )
 
 

@@ -7,6 +7,7 @@ import contextlib
 
 import pytest
 
+from chunkside.app import SystemClock
 from chunkside.core.fields import Fields
 from chunkside.gateway.errors import (
     BodyTorn,
@@ -16,7 +17,8 @@ from chunkside.gateway.errors import (
     RequestAborted,
 )
 from chunkside.gateway.ports import Content, OriginRequest
-from chunkside.upstream.http import HttpUpstream, Times
+from chunkside.upstream.http import HttpUpstream
+from chunkside.upstream.wire import Times
 from tests.store.samples import LOOPS
 from tests.support.fake_upstream import Answer, FakeUpstream
 from tests.support.house import HandClock, Record
@@ -84,8 +86,10 @@ class HttpWorld:
         self._made = []
         self.upstream = self.make(self.origin.url)
 
-    def make(self, url, times=PATIENT):
-        made = HttpUpstream(url, times, self.record, via=VIA)
+    def make(self, url, times=PATIENT, *, clock=None, pause=asyncio.sleep):
+        made = HttpUpstream(
+            url, times, self.record, via=VIA, clock=clock or SystemClock(), pause=pause
+        )
         self._made.append(made)
         return made
 
@@ -518,11 +522,23 @@ def test_a_field_that_may_frame_to_some_is_nonsense(http, runner, line):
 
 
 def test_the_deadline_bounds_all_tries_together(http, runner):
+    times = Times(connect=1, first_byte=0.1, idle=5, deadline=0.5, write=5, retries=1000)
+
+    async def scenario():
+        async with RawOrigin(says()) as raw:
+            with pytest.raises(OriginTooSlow):
+                await http.make(raw.url, times).send(ask())
+            assert 1 < len(raw.heard) < 6
+
+    runner.run(scenario())
+
+
+def test_what_the_last_try_met_is_told_where_no_further_one_fits_the_deadline(http, runner):
     times = Times(connect=1, first_byte=5, idle=5, deadline=0.2, write=5, retries=1000)
 
     async def scenario():
         async with RawOrigin(closes) as raw:
-            with pytest.raises(OriginTooSlow):
+            with pytest.raises(OriginUnreachable):
                 await http.make(raw.url, times).send(ask())
 
     runner.run(scenario())

@@ -147,6 +147,7 @@ def test_what_a_route_leaves_out_is_as_set_beside_it():
         "upstream_deadline": 5.0,
         "upstream_write_timeout": 6.0,
         "upstream_connections": 7,
+        "upstream_queue": 8,
     }
     assert beside.keys() == RouteSettings.model_fields.keys()
     written = {name: list(v) if isinstance(v, frozenset) else v for name, v in beside.items()}

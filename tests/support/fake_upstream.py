@@ -23,6 +23,7 @@ from chunkside.gateway.errors import (
     BodyTorn,
     OriginError,
     OriginNonsense,
+    OriginNotAsked,
     OriginTooSlow,
     OriginUnreachable,
     RequestAborted,
@@ -34,8 +35,10 @@ LAST_MODIFIED = b"Wed, 01 Jul 2026 12:00:00 GMT"
 _TRIES = 4
 _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 
-Fault = Literal["refused", "dies", "silent", "garbage"]
-"""No connection; one that dies after the request; one that says nothing; one that says no HTTP."""
+Fault = Literal["refused", "dies", "silent", "garbage", "spared"]
+"""No connection; one that dies after the request; one that says nothing; one that says no HTTP; an
+origin that isn't asked, since it has failed for a while.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +200,8 @@ class FakeUpstream:
             scripted = self._scripted(request)
             if scripted == "refused":
                 raise OriginUnreachable("refused")
+            if scripted == "spared":
+                raise OriginNotAsked("left alone", 7)
             body = await self._received(request)
             exchange = Exchange(request.method, request.target, request.fields, body)
             self.exchanges.append(exchange)

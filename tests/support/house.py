@@ -75,6 +75,9 @@ class Record:
         self.received_bytes = 0
         self.sent_bytes = 0
         self.faults: list[tuple[str, str]] = []
+        self.retries = 0
+        self.spared: list[str] = []
+        self.breaker: list[str] = []
 
     def removed(self, kind: str, reason: str, count: int = 1) -> None:
         self.removals[kind, reason] += count
@@ -89,6 +92,16 @@ class Record:
         self, key_class: str, method: str, status: int | None, seconds: float
     ) -> None:
         self.answered.append((method, status))
+
+    def upstream_retried(self) -> None:
+        self.retries += 1
+
+    def upstream_spared(self, reason: str) -> None:
+        self.spared.append(reason)
+
+    def breaker_is(self, state: str) -> None:
+        if not self.breaker or self.breaker[-1] != state:
+            self.breaker.append(state)
 
     def upstream_received(self, size: int) -> None:
         self.received_bytes += size

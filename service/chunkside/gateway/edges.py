@@ -63,7 +63,8 @@ class Edges:
     """What one route stands on. Index, store, stamps, clock and `shared` are the same objects for
     all routes of a process; policy, upstream and observer are the route's own.
 
-    `write_seconds`: the longest that a write may take.
+    `write_seconds`: the longest that a write may take. `most_orphans`: fills that go on after all
+    who waited for them have left; each may hold a connection.
     """
 
     index: Index
@@ -74,6 +75,7 @@ class Edges:
     clock: Clock
     observer: Observer
     write_seconds: float = 300.0
+    most_orphans: int = 64
     shared: Shared = field(default_factory=Shared)
     doubts: Doubts = field(init=False)
     _reclaimer: Reclaimer = field(init=False)

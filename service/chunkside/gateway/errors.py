@@ -6,15 +6,28 @@ from __future__ import annotations
 
 
 class OriginError(Exception):
-    """The origin gave no usable answer. `status` is what a client is told (503, 504 or 502)."""
+    """The origin gave no usable answer. `status` is what a client is told (503, 504 or 502), and
+    `retry_after_seconds` with a 503.
+    """
 
     status = 502
+    retry_after_seconds = 1
 
 
 class OriginUnreachable(OriginError):
     """Refused, reset, or gone before an answer's head."""
 
     status = 503
+
+
+class OriginNotAsked(OriginError):
+    """Nothing was sent, on purpose: the origin has failed for a while, or too many wait for it."""
+
+    status = 503
+
+    def __init__(self, detail: str, retry_after_seconds: int = 1) -> None:
+        super().__init__(detail)
+        self.retry_after_seconds = retry_after_seconds
 
 
 class OriginTooSlow(OriginError):

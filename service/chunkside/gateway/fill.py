@@ -9,6 +9,7 @@ may not be shared to one of them.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
@@ -89,6 +90,7 @@ class Fill:
         lease: Lease,
         *,
         is_for_absence: bool,
+        on_orphaned: Callable[[Fill], None],
     ) -> None:
         self.request = request
         self.range_value = asked.range_value
@@ -98,6 +100,8 @@ class Fill:
         self._edges = edges
         self._decision = asked
         self._is_for_absence = is_for_absence
+        self._on_orphaned = on_orphaned
+        self._had_a_reader = False
         self._held = self._what_is_held()
         self._began = edges.now()
 
@@ -143,11 +147,13 @@ class Fill:
         known = self.lease.only
         is_expected = not self.outcome.done()
         self.waiters += 1
+        self._had_a_reader = True
         try:
             outcome = await asyncio.shield(self.outcome)
         except asyncio.CancelledError:
             self.waiters -= 1
             self.leave(is_expected=is_expected)
+            self._may_be_orphaned()
             raise
         self.waiters -= 1
         is_outdated = bool(known) and not is_of(outcome, known)
@@ -161,6 +167,18 @@ class Fill:
             outcome.body.decline()
         elif isinstance(outcome, Apart) and not self.waiters:
             outcome.let_go()
+
+    @property
+    def is_orphan(self) -> bool:
+        """Whether all are gone who wanted what is still on its way."""
+        if not self._had_a_reader or self.waiters:
+            return False
+        outcome = self._given()
+        return outcome is None or (isinstance(outcome, Filled) and outcome.body.is_alone)
+
+    def _may_be_orphaned(self) -> None:
+        if self.is_orphan:
+            self._on_orphaned(self)
 
     async def run(self) -> str:
         """Carries the fill out; gives a word for how it ended."""
@@ -336,7 +354,7 @@ class Fill:
         keeping = Keeping(self._edges, self.lease)
         try:
             writer = None if is_held else await keeping.begin(stored, length, part)
-            body = GrowingBody(length, writer, expected=self.waiters)
+            body = GrowingBody(length, writer, self.waiters, self._may_be_orphaned)
             self.outcome.set_result(Filled(stored, body, is_held or writer is not None, part))
             outcome = await self._stream(response, keeping, writer)
         finally:

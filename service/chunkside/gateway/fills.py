@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from typing import Final
 
@@ -27,6 +28,7 @@ class Fills:
     def __init__(self, edges: Edges) -> None:
         self._edges = edges
         self._running: dict[_Name, Fill] = {}
+        self._tasks: dict[Fill, asyncio.Task[None]] = {}
         self._apart: OrderedDict[tuple[CacheKey, bytes | None], float] = OrderedDict()
 
     @property
@@ -56,13 +58,33 @@ class Fills:
 
     def start(self, request: Request, asked: FillDecision, *, is_for_absence: bool = False) -> Fill:
         lease = self._edges.lease(request.key)
-        fill = Fill(self._edges, request, asked, lease, is_for_absence=is_for_absence)
+        fill = Fill(
+            self._edges,
+            request,
+            asked,
+            lease,
+            is_for_absence=is_for_absence,
+            on_orphaned=self._limit_orphans,
+        )
         self._running[_name(request, asked.range_value)] = fill
-        self._edges.tasks.start(self._run(fill), "a fill")
+        self._tasks[fill] = self._edges.tasks.start(self._run(fill), "a fill")
         return fill
 
+    def _limit_orphans(self, orphan: Fill) -> None:
+        """Gives up what nobody waits for any more where that takes too many connections."""
+        orphans = sum(each.is_orphan for each in self._tasks)
+        if orphan in self._tasks and orphans > self._edges.most_orphans:
+            # Nobody may join what is about to end.
+            self._forget(orphan)
+            self._tasks[orphan].cancel()
+
+    def _forget(self, fill: Fill) -> None:
+        name = _name(fill.request, fill.range_value)
+        if self._running.get(name) is fill:
+            del self._running[name]
+
     async def _run(self, fill: Fill) -> None:
-        outcome = "failed"
+        outcome = "given_up"
         try:
             outcome = await fill.run()
             if outcome == TOO_LARGE:
@@ -71,9 +93,8 @@ class Fills:
         finally:
             if not fill.outcome.done():
                 fill.outcome.set_result(Failed(OriginUnreachable("The fill was given up.")))
-            name = _name(fill.request, fill.range_value)
-            if self._running.get(name) is fill:
-                del self._running[name]
+            self._forget(fill)
+            del self._tasks[fill]
             self._edges.index.end(fill.lease)
             self._edges.observer.fill_ended(outcome)
 

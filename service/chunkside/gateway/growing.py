@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from chunkside.gateway.errors import BodyTorn
@@ -28,15 +29,23 @@ class GrowingBody:
     """`length`: bytes in all, None until it is known. `end`: bytes that have arrived.
 
     `expected`: how many will `follow` or `decline` who haven't yet. `is_kept`: all that has arrived
-    is written or will be, so that more may join.
+    is written or will be, so that more may join. `on_alone` is called where nobody follows any
+    more.
     """
 
-    def __init__(self, length: int | None, writer: BodyWriter | None, expected: int = 0) -> None:
+    def __init__(
+        self,
+        length: int | None,
+        writer: BodyWriter | None,
+        expected: int = 0,
+        on_alone: Callable[[], None] = lambda: None,
+    ) -> None:
         self.length = length
         self.end = 0
         self.expected = expected
         self.is_kept = writer is not None
         self._writer = writer
+        self._on_alone = on_alone
         self._written_end = 0
         self._window: deque[tuple[int, bytes]] = deque()
         self._window_start = 0
@@ -125,7 +134,18 @@ class GrowingBody:
     def decline(self) -> None:
         """One of those expected will not follow."""
         self.expected -= 1
+        self._one_less()
+
+    @property
+    def is_alone(self) -> bool:
+        """Nobody follows what is still to come, or will."""
+        is_over = self.is_whole or self.is_torn
+        return not self._followers and not self.expected and not is_over
+
+    def _one_less(self) -> None:
         self._wake()
+        if self.is_alone:
+            self._on_alone()
 
     @property
     def is_whole(self) -> bool:
@@ -176,7 +196,7 @@ class GrowingBody:
 
     def let_go(self, follower: Follower) -> None:
         self._followers.discard(follower)
-        self._wake()
+        self._one_less()
 
     def moved(self) -> None:
         if not self.is_kept:

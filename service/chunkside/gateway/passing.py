@@ -23,7 +23,12 @@ from chunkside.core.ranges import part_answered, part_of_whole
 from chunkside.core.request import Request
 from chunkside.core.response import ResponseHead
 from chunkside.gateway.edges import Edges
-from chunkside.gateway.errors import OriginNonsense, OriginUnreachable, RequestAborted
+from chunkside.gateway.errors import (
+    OriginNonsense,
+    OriginNotAsked,
+    OriginUnreachable,
+    RequestAborted,
+)
 from chunkside.gateway.ports import Buffer, Content, OriginRequest, OriginResponse
 from chunkside.gateway.reply import Reply
 from chunkside.gateway.rewrites import weigh_head
@@ -133,6 +138,10 @@ class Passing:
         try:
             response = await self._edges.upstream.send(_asked(request, content))
             reply = self.pass_on(request, response, "bypass", CacheStatus(forward=Forward.METHOD))
+        except OriginNotAsked:
+            # It was never sent.
+            running.end(is_known=True)
+            raise
         except BaseException:
             running.end(is_known=False)
             raise

@@ -304,7 +304,10 @@ class OriginResponse(Protocol):
 
 class Upstream(Protocol):
     async def send(self, request: OriginRequest) -> OriginResponse:
-        """Raises OriginError. Safe methods without a body may be sent again, others never."""
+        """Raises OriginError. Safe methods without a body may be sent again, others never.
+
+        OriginNotAsked tells that nothing was sent at all.
+        """
         ...
 
 
@@ -322,6 +325,16 @@ class Observer(Protocol):
     ) -> None:
         """One request to the origin; `status` is None where no head came."""
         ...
+
+    def upstream_retried(self) -> None:
+        """A request to the origin is about to be sent again."""
+        ...
+
+    def upstream_spared(self, reason: str) -> None:
+        """A request was answered without asking the origin, which fails or has too many waiting."""
+        ...
+
+    def breaker_is(self, state: str) -> None: ...
 
     def upstream_received(self, size: int) -> None: ...
 

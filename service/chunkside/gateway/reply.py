@@ -10,16 +10,16 @@ from chunkside.core.cache_status import CacheStatus, Result
 from chunkside.core.decision import Refuse
 from chunkside.core.fields import Fields
 from chunkside.core.problem import PROBLEM_MEDIA_TYPE, problem
-from chunkside.gateway.errors import OriginError
+from chunkside.gateway.errors import OriginError, OriginNotAsked
 from chunkside.gateway.ports import Buffer
 
 SLICE_BYTES: Final = 1 << 20
-_RETRY_AFTER_SECONDS: Final = b"1"
 _TITLES: Final = {
     502: ("origin-nonsense", "The origin's answer can't be used"),
     503: ("origin-unreachable", "The origin can't be reached"),
     504: ("origin-too-slow", "The origin took too long"),
 }
+_NOT_ASKED: Final = ("origin-not-asked", "The origin isn't asked just now")
 
 
 @dataclass(slots=True)
@@ -59,8 +59,9 @@ def own_answer(detail: str, fields: Fields) -> Reply:
 
 
 def error_reply(error: OriginError) -> Reply:
-    slug, title = _TITLES[error.status]
-    more = ((b"Retry-After", _RETRY_AFTER_SECONDS),) if error.status == 503 else ()
+    slug, title = _NOT_ASKED if isinstance(error, OriginNotAsked) else _TITLES[error.status]
+    told = b"%d" % error.retry_after_seconds
+    more = ((b"Retry-After", told),) if error.status == 503 else ()
     return problem_reply(error.status, slug, title, str(error), *more)
 
 

@@ -26,6 +26,7 @@ from chunkside.metrics.families import (
     counter,
     gauge_families,
     histogram,
+    states,
 )
 
 __all__ = [
@@ -63,6 +64,8 @@ REMOVAL_REASONS: Final = (
     "replaced",
     "corrupt",
 )
+BREAKER_STATES: Final = ("closed", "open", "half_open")
+SPARED_REASONS: Final = ("breaker", "queue")
 _CODES: Final = {status.value: str(status.value) for status in HTTPStatus}
 
 _SERVED_FROM_STORE: Final = ("hit", "stale", "revalidated")
@@ -103,6 +106,9 @@ class Metrics(Collector):
         self._response_bytes: Counter[tuple[str, str]] = Counter()
         self._upstream_requests: Counter[tuple[str, str, str, str]] = Counter()
         self._upstream_durations = {route: Durations() for route in self._routes}
+        self._upstream_retries = dict.fromkeys(self._routes, 0)
+        self._upstream_spared: Counter[tuple[str, str]] = Counter()
+        self._breakers = dict.fromkeys(self._routes, "closed")
         self._upstream_received = dict.fromkeys(self._routes, 0)
         self._upstream_sent = dict.fromkeys(self._routes, 0)
         self._removals: Counter[tuple[str, str]] = Counter()
@@ -122,6 +128,8 @@ class Metrics(Collector):
                 self._request_durations[route, result] = Durations()
                 self._response_bytes[route, result] = 0
             self._upstream_requests[route, "chunk", "GET", "200"] = 0
+            for reason in SPARED_REASONS:
+                self._upstream_spared[route, reason] = 0
         if "/" not in self._routes:
             self._requests[NO_ROUTE, "chunk", "GET", "error", "421"] = 0
             self._request_durations[NO_ROUTE, "error"] = Durations()
@@ -172,6 +180,17 @@ class Metrics(Collector):
     ) -> None:
         self._upstream_requests[route, key_class, _method(method), _code(status)] += 1
         self._upstream_durations[route].observe(seconds)
+
+    def upstream_retried(self, route: str) -> None:
+        self._upstream_retries[route] += 1
+
+    def upstream_spared(self, route: str, reason: str) -> None:
+        """Counts a request that ended without the origin; `reason` is one of SPARED_REASONS."""
+        self._upstream_spared[route, reason] += 1
+
+    def breaker_is(self, route: str, state: str) -> None:
+        """Notes one of BREAKER_STATES."""
+        self._breakers[route] = state
 
     def upstream_received(self, route: str, size: int) -> None:
         self._upstream_received[route] += size
@@ -235,6 +254,10 @@ class Metrics(Collector):
         yield counter("upstream_requests", ("route", "class", "method", "code"), requests)
         durations = [((route,), times) for route, times in self._upstream_durations.items()]
         yield histogram("upstream_request_duration_seconds", ("route",), durations)
+        retries = [((route,), count) for route, count in self._upstream_retries.items()]
+        yield counter("upstream_retries", ("route",), retries)
+        yield counter("upstream_spared", ("route", "reason"), self._upstream_spared.items())
+        yield states("upstream_breaker", "state", BREAKER_STATES, self._breakers)
         for name, sizes in (
             ("upstream_received_bytes", self._upstream_received),
             ("upstream_sent_bytes", self._upstream_sent),
@@ -271,6 +294,15 @@ class RouteMetrics:
         self, key_class: str, method: str, status: int | None, seconds: float
     ) -> None:
         self.metrics.upstream_answered(self.route, key_class, method, status, seconds)
+
+    def upstream_retried(self) -> None:
+        self.metrics.upstream_retried(self.route)
+
+    def upstream_spared(self, reason: str) -> None:
+        self.metrics.upstream_spared(self.route, reason)
+
+    def breaker_is(self, state: str) -> None:
+        self.metrics.breaker_is(self.route, state)
 
     def upstream_received(self, size: int) -> None:
         self.metrics.upstream_received(self.route, size)

@@ -30,6 +30,12 @@ HELP: Final = {
     "upstream_requests": "Requests to the origin, tries included; code none where no head came."
     " Requests less these are what the origin was spared.",
     "upstream_request_duration_seconds": "From a request to the origin to its answer's head.",
+    "upstream_retries": "Requests to the origin that were sent again; they are among all requests"
+    " to it.",
+    "upstream_spared": "Requests that the origin was not asked for: it has failed for some time"
+    " (breaker), or too many waited for a connection (queue).",
+    "upstream_breaker": "1 at the state that the origin is in: closed, it is asked; open, it has"
+    " failed for some time and is left alone; half_open, one request finds out whether it is back.",
     "upstream_received_bytes": "Body bytes that came from the origin.",
     "upstream_sent_bytes": "Body bytes that went to the origin.",
     "evictions": "Entries dropped to make room; where this rises steadily, the cache is too small.",
@@ -129,6 +135,15 @@ def histogram(
     family = HistogramMetricFamily(f"chunkside_{name}", HELP[name], labels=labels)
     for values, durations in labelled:
         family.add_metric(values, durations.cumulative(), durations.seconds)
+    return family
+
+
+def states(name: str, label: str, every: tuple[str, ...], by_route: Mapping[str, str]) -> Metric:
+    """For each route all states that there are: 1 for the one it is in, 0 for the others."""
+    family = GaugeMetricFamily(f"chunkside_{name}", HELP[name], labels=["route", label])
+    for route, state in by_route.items():
+        for each in every:
+            family.add_metric([route, each], float(each == state))
     return family
 
 

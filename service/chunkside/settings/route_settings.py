@@ -122,7 +122,8 @@ class RouteSettings(BaseModel):
     )
     upstream_retries: Count = Field(
         default=3,
-        description="Further tries after the first, where the connection failed; safe methods only",
+        description="Further tries after the first, of safe methods without a body, where the "
+        "connection failed, nothing came in time, or the answer was 429, 500, 502, 503 or 504",
     )
     upstream_deadline: Timeout = Field(
         default=25.0, description="Longest wait for the first byte, queueing and all tries included"
@@ -133,3 +134,7 @@ class RouteSettings(BaseModel):
         "once the body has been sent",
     )
     upstream_connections: Several = Field(default=128, description="Most connections to the origin")
+    upstream_queue: Count = Field(
+        default=4096,
+        description="Most requests that wait for one of them; beyond, 503 at once",
+    )

@@ -1,0 +1,276 @@
+"""One request on the wire to an HTTP origin: aiohttp's client, taught to change nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import aiohttp
+from multidict import CIMultiDict
+
+from chunkside.aiohttp_internals import (
+    Connector,
+    ExactTargetRequest,
+    around_waits,
+    exact_url,
+    never_resend,
+)
+from chunkside.core.fields import Fields, list_members
+from chunkside.core.request import SAFE_METHODS
+from chunkside.core.response import ResponseHead
+from chunkside.gateway.errors import (
+    BodyTorn,
+    OriginError,
+    OriginNonsense,
+    OriginNotAsked,
+    OriginTooSlow,
+    OriginUnreachable,
+)
+from chunkside.gateway.ports import Observer, OriginRequest
+
+_READ_BYTES: Final = 256 << 10
+_FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
+_BODILESS: Final = frozenset({204, 304})
+_TOKEN: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds, but for `retries`, `connections` and `queue`: how many may wait for one of them."""
+
+    connect: float = 3.0
+    first_byte: float = 8.0
+    idle: float = 15.0
+    deadline: float = 25.0
+    write: float = 300.0
+    retries: int = 3
+    connections: int = 128
+    queue: int = 4096
+
+
+class Wire:
+    """`location`: scheme, host and port. `via` is what requests say of this process."""
+
+    def __init__(self, location: str, times: Times, observer: Observer, *, via: bytes) -> None:
+        self._location = location
+        self._times = times
+        self._observer = observer
+        self._via = via
+        self._waiting = 0
+        self._session = aiohttp.ClientSession(
+            connector=Connector(limit=times.connections, ttl_dns_cache=10),
+            request_class=ExactTargetRequest,
+            auto_decompress=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(
+                total=None, sock_connect=times.connect, sock_read=times.idle
+            ),
+            skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+            read_bufsize=_READ_BYTES,
+            max_line_size=16 << 10,
+            max_field_size=64 << 10,
+            trust_env=False,
+        )
+        never_resend(self._session)
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    async def send(self, request: OriginRequest, seconds: float, left: float) -> HttpResponse:
+        """Sends a request once. A connection is waited for up to `left` seconds; then its answer's
+        head may take `seconds`, connecting and sending included, but no longer than is left. With
+        a body `seconds` count from the last piece that was sent, and `left` bounds the wait alone.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + left
+        is_bound = request.content is None and request.method in SAFE_METHODS
+        started = time.perf_counter()
+        status: int | None = None
+        was_sent = True
+        try:
+            async with asyncio.timeout(seconds) as timeout:
+                patience = _Patience(timeout, seconds, until if is_bound else None)
+                patience.renew()
+                try:
+                    answer = await self._request(request, patience, until)
+                finally:
+                    patience.end()
+            status = answer.status
+            try:
+                return HttpResponse(answer, self._observer)
+            except OriginNonsense:
+                answer.close()
+                raise
+        except OriginNotAsked:
+            was_sent = False
+            raise
+        except (TimeoutError, aiohttp.ServerTimeoutError) as error:
+            raise self._too_slow(error, min(seconds, left) if is_bound else seconds) from error
+        except (aiohttp.ClientError, OSError, ssl.SSLError) as error:
+            raise self._failed(error) from error
+        finally:
+            if was_sent:
+                self._observer.upstream_answered(
+                    request.key_class, request.method, status, time.perf_counter() - started
+                )
+
+    async def _request(
+        self, request: OriginRequest, patience: _Patience, until: float
+    ) -> aiohttp.ClientResponse:
+        token = around_waits.set(lambda: self._in_line(patience, until))
+        try:
+            return await self._session.request(
+                request.method,
+                exact_url(self._location, request.target),
+                headers=self._headers(request),
+                data=self._data(request, patience),
+                expect100=request.content is not None and request.content.is_held_back,
+                allow_redirects=False,
+                timeout=self._timeout(request),
+            )
+        finally:
+            around_waits.reset(token)
+
+    @asynccontextmanager
+    async def _in_line(self, patience: _Patience, until: float) -> AsyncIterator[None]:
+        """Around a wait for a connection: it is bounded, and no time of the origin's."""
+        if self._waiting >= self._times.queue:
+            raise OriginNotAsked(
+                f"{self._waiting} requests wait for one of the {self._times.connections} "
+                f"connections to {self._location} already."
+            )
+        self._waiting += 1
+        patience.rest()
+        try:
+            async with asyncio.timeout_at(until):
+                yield
+        except TimeoutError as error:
+            raise OriginNotAsked(
+                f"All {self._times.connections} connections to {self._location} were busy for as "
+                "long as this request may take."
+            ) from error
+        finally:
+            self._waiting -= 1
+        patience.renew()
+
+    def _timeout(self, request: OriginRequest) -> aiohttp.ClientTimeout:
+        times = self._times
+        reads = times.idle if request.method in SAFE_METHODS else times.write
+        return aiohttp.ClientTimeout(
+            total=None, sock_connect=times.connect, sock_read=max(reads, times.first_byte)
+        )
+
+    def _too_slow(self, error: BaseException, first_byte: float) -> OriginError:
+        if isinstance(error, aiohttp.ConnectionTimeoutError):
+            return OriginUnreachable(
+                f"{self._location} accepted no connection within {self._times.connect:g} s."
+            )
+        return OriginTooSlow(f"No answer from {self._location} within {first_byte:.3g} s.")
+
+    def _failed(self, error: Exception) -> OriginError:
+        where = self._location
+        if isinstance(error, aiohttp.ClientConnectorError):
+            why = error.os_error.strerror or str(error.os_error)
+            return OriginUnreachable(
+                f"{where} can't be connected to: {why}. Is the origin up, and the setting upstream "
+                "right?"
+            )
+        if isinstance(error, aiohttp.ClientConnectionError | OSError):
+            return OriginUnreachable(f"{where} broke the connection off: {error}".rstrip(": "))
+        said = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
+        return OriginNonsense(f"{where} sent no HTTP that makes sense: {said.splitlines()[0]}")
+
+    def _headers(self, request: OriginRequest) -> CIMultiDict[str]:
+        headers: CIMultiDict[str] = CIMultiDict()
+        for name, value in request.fields:
+            headers.add(name.decode("ascii"), value.decode())
+        headers.add("Via", self._via.decode())
+        content = request.content
+        if content is not None and content.length is not None:
+            headers.add("Content-Length", str(content.length))
+        return headers
+
+    def _data(self, request: OriginRequest, patience: _Patience) -> AsyncIterator[bytes] | None:
+        content = request.content
+        return None if content is None else self._counted(content.chunks, patience)
+
+    async def _counted(
+        self, chunks: AsyncIterator[bytes], patience: _Patience
+    ) -> AsyncIterator[bytes]:
+        async for chunk in chunks:
+            self._observer.upstream_sent(len(chunk))
+            yield chunk
+            patience.renew()
+
+
+class _Patience:
+    """Counts a timeout anew as long as a request's body makes way; never beyond `until`."""
+
+    def __init__(self, timeout: asyncio.Timeout, seconds: float, until: float | None) -> None:
+        self._timeout: asyncio.Timeout | None = timeout
+        self._seconds = seconds
+        self._until = until
+
+    def renew(self) -> None:
+        if self._timeout is None or self._timeout.expired():
+            return
+        end = asyncio.get_running_loop().time() + self._seconds
+        self._timeout.reschedule(end if self._until is None else min(end, self._until))
+
+    def rest(self) -> None:
+        """Nothing counts until it is renewed."""
+        if self._timeout is not None and not self._timeout.expired():
+            self._timeout.reschedule(None)
+
+    def end(self) -> None:
+        """The wait is over; the rest of the body may still be on its way, without a limit."""
+        self._timeout = None
+
+
+class HttpResponse:
+    def __init__(self, answer: aiohttp.ClientResponse, observer: Observer) -> None:
+        self._answer = answer
+        self._observer = observer
+        self.head = _head(answer)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._answer.content.iter_any():
+                self._observer.upstream_received(len(chunk))
+                yield chunk
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise BodyTorn from error
+
+    def close(self) -> None:
+        # A connection whose answer was read to its end went back to the pool by itself.
+        self._answer.close()
+
+
+def _head(answer: aiohttp.ClientResponse) -> ResponseHead:
+    every = Fields((_name(name), value) for name, value in answer.raw_headers)
+    fields = every.end_to_end().without(_FRAMING)
+    codings = list_members(every.combined(b"transfer-encoding"))
+    is_chunked = codings == [b"chunked"]
+    told = every.get(b"content-length")
+    length = int(told) if told is not None and told.isdigit() and not codings else None
+    is_bodiless = answer.method == "HEAD" or answer.status in _BODILESS
+    return ResponseHead(
+        answer.status, fields, length, is_framed=is_chunked or length is not None or is_bodiless
+    )
+
+
+def _name(told: bytes) -> bytes:
+    """A field's name, if it is one. Raises OriginNonsense.
+
+    In answers aiohttp's parser lets a space pass between the name of a framing field and its colon,
+    and takes it for no framing: whoever reads it next may.
+    """
+    if _TOKEN.fullmatch(told) is None:
+        raise OriginNonsense("The origin sent a field whose name is none (RFC 9112 §5.1).")
+    return told
