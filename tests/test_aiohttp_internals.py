@@ -6,6 +6,8 @@ Where a new minor version turns this red, read chunkside/aiohttp_internals.py ag
 import asyncio
 import inspect
 import re
+import socket
+import struct
 from pathlib import Path
 
 import aiohttp
@@ -72,6 +74,7 @@ def test_without_its_c_parser_it_is_unfit(monkeypatch):
     [
         (web_protocol.RequestHandler, ["_waiter", "_messages", "_current_request", "_upgraded"]),
         (web_protocol.RequestHandler, ["handle_error", "_loop", "finish_response", "close"]),
+        (web_protocol.RequestHandler, ["connection_lost", "_task_handler"]),
         (web_protocol, ["_ErrInfo"]),
         (web.StreamResponse, ["_prepare_headers", "_write_headers", "_payload_writer"]),
         (web.Server, ["__call__"]),
@@ -371,6 +374,53 @@ def test_two_requests_at_once_are_queued_and_the_handler_is_not_idle_between_the
         request = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 2
         assert await answered(make, request, handlers) == (HEAD + b"ok") * 2
         assert idle == [False, False]
+
+    runner.run(scenario())
+
+
+@pytest.mark.parametrize(("method", "goes_on"), [("GET", False), ("HEAD", False), ("PUT", True)])
+def test_a_read_ends_with_its_client_and_a_write_goes_on(runner, method, goes_on):
+    async def scenario():
+        begun, lets_go, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        outcomes = []
+
+        async def handle(http):
+            begun.set()
+            try:
+                await lets_go.wait()
+                outcomes.append("went on")
+            except asyncio.CancelledError:
+                outcomes.append("ended")
+                raise
+            finally:
+                ended.set()
+            return raw(HEAD, keep_alive=False)
+
+        handlers = []
+        server = Server(handle, lambda http, status, error: raw(NO, keep_alive=False))
+
+        def protocol():
+            handlers.append(server())
+            return handlers[-1]
+
+        listening = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0)
+        port = listening.sockets[0].getsockname()[1]
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"{method} / HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        async with asyncio.timeout(20):
+            await begun.wait()
+            writer.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
+            writer.transport.abort()
+            while handlers[0].transport is not None:
+                await turns()
+            if goes_on:
+                lets_go.set()
+            await ended.wait()
+        assert outcomes == ["went on" if goes_on else "ended"]
+        listening.close()
+        await server.shutdown(1)
 
     runner.run(scenario())
 

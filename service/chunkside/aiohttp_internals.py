@@ -2,10 +2,10 @@
 
 What is used and why: the response writer takes our own head bytes (aiohttp's would re-encode field
 values); the request handler's errors become ours, and reach who reads a malformed body; whether a
-handler holds anything of a connection, and when the last answer of one that was half closed has
-gone; the client sends the raw target (yarl would drop a bare `?`), never re-sends by itself, waits
-for a 100 only so long, takes a connection for a write only where that was used a moment ago, and
-lets whoever asks bound the wait for one.
+handler holds anything of a connection, what it does for a client that has gone, and when the last
+answer of one that was half closed has gone; the client sends the raw target (yarl would drop a bare
+`?`), never re-sends by itself, waits for a 100 only so long, takes a connection for a write only
+where that was used a moment ago, and lets whoever asks bound the wait for one.
 `tests/test_aiohttp_internals.py` is the canary.
 """
 
@@ -100,7 +100,8 @@ ErrorPage = Callable[[web.BaseRequest, int, BaseException | None], RawResponse]
 
 class Handler(web_protocol.RequestHandler):
     """aiohttp's own, but for the answers it makes up itself, for a client that has said all it will
-    say, who still gets his answers, and for a body that turns out malformed, whose reader is told.
+    say, who still gets his answers, for one that has gone, whose read ends with him, and for a body
+    that turns out malformed, whose reader is told.
     """
 
     __slots__ = ("_error_page", "_is_half_closed", "_newest")
@@ -129,6 +130,13 @@ class Handler(web_protocol.RequestHandler):
         is_whole = self._newest is None or self._newest.is_eof()
         self._is_half_closed = is_whole and not is_idle(self)
         return self._is_half_closed
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        request, task = self._current_request, self._task_handler
+        super().connection_lost(exc)
+        # A write goes on: what becomes of it others must know. Nobody is left to read the rest.
+        if request is not None and task is not None and request.method in SAFE_METHODS:
+            task.cancel()
 
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
@@ -249,17 +257,22 @@ WRITES_TRUST_SECONDS: Final = 1.0
 around_waits: ContextVar[Callable[[], AbstractAsyncContextManager[None]]] = ContextVar(
     "around_waits", default=nullcontext
 )
+# Whether a request takes no connection that was used before, after one such failed.
+needs_new_connection: ContextVar[bool] = ContextVar("needs_new_connection", default=False)
 _idle_at_most: ContextVar[float | None] = ContextVar("_idle_at_most", default=None)
+# Also of what came back this very moment.
+_NONE_AT_ALL: Final = -1.0
 
 
 class Connector(aiohttp.TCPConnector):
     """A pool that gives a request which is never sent again no connection that has been quiet for
     long: the origin may be closing it at this very moment, and nobody would know what came of it.
+    Where one failed, the next try trusts none of the others, and they are closed.
     """
 
     async def connect(self, req: ClientRequest, traces: Any, timeout: Any) -> Any:
-        is_unsafe = req.method not in SAFE_METHODS
-        token = _idle_at_most.set(WRITES_TRUST_SECONDS if is_unsafe else None)
+        trusted = None if req.method in SAFE_METHODS else WRITES_TRUST_SECONDS
+        token = _idle_at_most.set(_NONE_AT_ALL if needs_new_connection.get() else trusted)
         try:
             return await super().connect(req, traces, timeout)
         finally:

@@ -92,7 +92,7 @@ def test_many_readers_of_one_key_cost_one_request(
     assert origin.count("GET", target) == 1
 
 
-@pytest.mark.parametrize("status", [404, 500], ids=["absence", "error"])
+@pytest.mark.parametrize("status", [404, 501], ids=["absence", "error"])
 def test_an_answer_without_a_body_reaches_all_who_wait(
     origin: Origin, sidecar: Sidecar, status: int, target: str
 ) -> None:

@@ -52,14 +52,14 @@ async def test_those_beyond_are_given_up_and_the_others_stored(crowd):
 async def test_who_comes_for_what_was_given_up_has_it_brought_anew(crowd):
     house = crowd
     house.edges.most_orphans = 0
-    house.origin.put(b"/b/k", b"body")
-    gate = house.origin.hold(b"/b/k")
-    client = house.start("GET", b"/b/k")
+    house.origin.put(b"/b/k", LARGE)
+    gate = house.origin.hold(b"/b/k", 1_000_000)
+    reading = Reading(await house.ask("GET", b"/b/k"))
     await gate.reached()
-    client.cancel()
-    await asyncio.gather(client, return_exceptions=True)
-    # The fill has not ended yet.
-    assert (await house.get(b"/b/k")).body == b"body"
+    reading.leave()
+    # Its fill is about to end, and has not had its turn yet.
+    got = await house.get(b"/b/k")
+    assert (got.is_torn, got.body) == (False, LARGE)
     await house.settled()
     assert isinstance(house.entry(b"/b/k"), Present)
 

@@ -36,14 +36,19 @@ class Heard:
 
 @dataclass
 class RawOrigin:
-    """`speak` writes the answer to each request; a connection it closed is not read again."""
+    """`speak` writes the answer to each request; a connection it closed is not read again. `greet`
+    has its turn before a connection, which it is given the number of, is read at all.
+    """
 
     speak: Speak
+    greet: Callable[[int], Awaitable[None]] | None = None
     heard: list[Heard] = field(default_factory=list)
     connections: int = 0
+    open: int = 0
+    most_open: int = 0
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=1024)
         self.port = self._server.sockets[0].getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self._tasks: set[asyncio.Task[None]] = set()
@@ -60,8 +65,12 @@ class RawOrigin:
         assert task is not None
         self._tasks.add(task)
         self.connections += 1
+        self.open += 1
+        self.most_open = max(self.most_open, self.open)
         connection, number = self.connections, 0
         try:
+            if self.greet is not None:
+                await self.greet(connection)
             while not writer.is_closing():
                 number += 1
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -75,6 +84,7 @@ class RawOrigin:
             pass
         finally:
             self._tasks.discard(task)
+            self.open -= 1
             writer.close()
 
 

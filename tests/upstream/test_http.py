@@ -134,6 +134,25 @@ class TestRetries:
 
         run(one_after_the_other(first, OK), scenario, Times(first_byte=0.2, deadline=20.0))
 
+    def test_where_a_kept_connection_died_the_next_try_trusts_no_other(self, run):
+        goes_on = asyncio.Event()
+
+        async def speak(heard, writer):
+            if heard.number == 1:
+                await goes_on.wait()
+            await (OK if heard.number == 1 else closes)(heard, writer)
+
+        async def scenario(world, raw):
+            kept = [asyncio.create_task(world.status()) for _ in range(8)]
+            while len(raw.heard) < 8:
+                await turns()
+            goes_on.set()
+            assert await asyncio.gather(*kept) == [200] * 8
+            assert await world.status() == 200
+            assert (len(raw.heard), raw.connections) == (10, 9)
+
+        run(speak, scenario)
+
     @pytest.mark.parametrize("status", sorted(RETRIED_STATUSES))
     def test_once_tries_are_used_up_the_last_answer_is_passed_on_as_it_is(self, run, status):
         said = [answers(status, body, b"X-Said: " + body) for body in (b"first", b"second")]

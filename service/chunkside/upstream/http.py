@@ -101,12 +101,15 @@ class HttpUpstream:
         if request.method not in SAFE_METHODS or request.content is not None:
             return await self._try(request, times.write, times.deadline)
         until = self._now() + times.deadline
-        retries = 0
+        retries, is_anew = 0, False
         while True:
-            outcome = await self._try(request, times.first_byte, until - self._now())
+            left = until - self._now()
+            outcome = await self._try(request, times.first_byte, left, is_anew=is_anew)
             pause = None if admitted.is_probe else self._pause_after(outcome, retries, until)
             if pause is None:
                 return outcome
+            # Of connections that were kept several may have died at once.
+            is_anew = isinstance(outcome, OriginError)
             if isinstance(outcome, HttpResponse):
                 outcome.close()
             await self._rest(pause)
@@ -116,9 +119,11 @@ class HttpUpstream:
             self._observer.upstream_retried()
             retries += 1
 
-    async def _try(self, request: OriginRequest, seconds: float, left: float) -> Outcome:
+    async def _try(
+        self, request: OriginRequest, seconds: float, left: float, *, is_anew: bool = False
+    ) -> Outcome:
         try:
-            return await self._wire.send(request, seconds, left)
+            return await self._wire.send(request, seconds, left, is_anew=is_anew)
         except OriginNotAsked:
             self._observer.upstream_spared("queue")
             raise

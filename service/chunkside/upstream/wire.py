@@ -19,6 +19,7 @@ from chunkside.aiohttp_internals import (
     ExactTargetRequest,
     around_waits,
     exact_url,
+    needs_new_connection,
     never_resend,
 )
 from chunkside.core.fields import Fields, list_members
@@ -82,10 +83,13 @@ class Wire:
     async def close(self) -> None:
         await self._session.close()
 
-    async def send(self, request: OriginRequest, seconds: float, left: float) -> HttpResponse:
+    async def send(
+        self, request: OriginRequest, seconds: float, left: float, *, is_anew: bool = False
+    ) -> HttpResponse:
         """Sends a request once. A connection is waited for up to `left` seconds; then its answer's
         head may take `seconds`, connecting and sending included, but no longer than is left. With
         a body `seconds` count from the last piece that was sent, and `left` bounds the wait alone.
+        `is_anew`: on a connection that nothing was sent on before.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + left
@@ -98,7 +102,7 @@ class Wire:
                 patience = _Patience(timeout, seconds, until if is_bound else None)
                 patience.renew()
                 try:
-                    answer = await self._request(request, patience, until)
+                    answer = await self._request(request, patience, until, is_anew=is_anew)
                 finally:
                     patience.end()
             status = answer.status
@@ -121,9 +125,10 @@ class Wire:
                 )
 
     async def _request(
-        self, request: OriginRequest, patience: _Patience, until: float
+        self, request: OriginRequest, patience: _Patience, until: float, *, is_anew: bool
     ) -> aiohttp.ClientResponse:
-        token = around_waits.set(lambda: self._in_line(patience, until))
+        wait_token = around_waits.set(lambda: self._in_line(patience, until))
+        new_token = needs_new_connection.set(is_anew)
         try:
             return await self._session.request(
                 request.method,
@@ -135,7 +140,8 @@ class Wire:
                 timeout=self._timeout(request),
             )
         finally:
-            around_waits.reset(token)
+            around_waits.reset(wait_token)
+            needs_new_connection.reset(new_token)
 
     @asynccontextmanager
     async def _in_line(self, patience: _Patience, until: float) -> AsyncIterator[None]:
