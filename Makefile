@@ -8,7 +8,7 @@ UV ?= .venv-dev/bin/uv
 SERVERS ?= curl nginx-light wrk e2fsprogs chromium
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check servers clients suite bench soak sharing mutants docs-figures lock clean \
+.PHONY: help run demo test check servers clients suite bench soak sharing faults mutants docs-figures lock clean \
 	need-python run-venv demo-venv dev-venv
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo 'make clients                         heavier readers and the S3 emulator for end-to-end tests'
 	@echo 'make suite                           the public suite of HTTP cache tests (by npm)'
 	@echo 'make bench | soak | sharing          measurements; long runs, of one sidecar and of three on one directory'
+	@echo 'make faults                          origins that fail in every way; writes the table of docs/faults.md'
 	@echo 'make mutants                         do the tests notice a broken rule?'
 	@echo 'make docs-figures                    figures and pictures of README and docs'
 	@echo 'make lock                            locks from pyproject.toml (UPGRADE=1: newest versions)'
@@ -96,6 +97,10 @@ soak: $(if $(wildcard tests/bench/soak.py),dev-venv)
 sharing: $(if $(wildcard tests/bench/sharing.py),dev-venv)
 	@test -f tests/bench/sharing.py || { echo 'sharing: nothing to run yet' >&2; exit 2; }
 	.venv-dev/bin/python -m tests.bench.sharing $(ARGS)
+
+faults: $(if $(wildcard tests/bench/faults.py),dev-venv)
+	@test -f tests/bench/faults.py || { echo 'faults: nothing to run yet' >&2; exit 2; }
+	.venv-dev/bin/python -m tests.bench.faults $(ARGS)
 
 mutants: $(if $(wildcard tests/mutants/__main__.py),dev-venv)
 	@test -f tests/mutants/__main__.py || { echo 'mutants: nothing to run yet' >&2; exit 2; }
