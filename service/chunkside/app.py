@@ -49,6 +49,7 @@ from chunkside.settings import (
     cautions,
     memory_limit,
     open_cache,
+    refuse_unfit_files,
     require_routes,
     resolve_cache_size,
     resolve_marker_reserve,
@@ -75,6 +76,7 @@ def serve(settings: Settings) -> int:
     except UnfitAiohttp as error:
         raise ConfigurationError("aiohttp", None, "3.14.3 to 3.14.*", str(error)) from error
     routes = require_routes(settings)
+    refuse_unfit_files(settings)
     for caution in cautions(settings):
         log.warning(caution)
     cache = _open_cache(settings)

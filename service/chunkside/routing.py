@@ -20,6 +20,7 @@ from chunkside.settings import (
     resolve_negative_scope,
 )
 from chunkside.upstream.http import HttpUpstream
+from chunkside.upstream.tls import Authorities
 from chunkside.upstream.wire import Times
 
 
@@ -63,6 +64,7 @@ def _open(configured: ConfiguredRoute, ground: Ground, shared: Shared) -> OpenRo
         observer,
         via=f"1.1 {ground.instance}".encode(),
         clock=ground.clock,
+        authorities=Authorities(settings.upstream_ca_file),
     )
     edges = Edges(
         index=ground.index,

@@ -1,6 +1,7 @@
 """Several upstreams by path prefix: how they are written, what they inherit, what is refused."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -146,6 +147,7 @@ def test_what_a_route_leaves_out_is_as_set_beside_it():
         "upstream_retries": 4,
         "upstream_deadline": 5.0,
         "upstream_write_timeout": 6.0,
+        "upstream_ca_file": Path("/etc/ca.pem"),
         "upstream_connections": 7,
         "upstream_queue": 8,
     }

@@ -5,6 +5,7 @@ and for connections that die.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Self
@@ -42,15 +43,19 @@ class RawOrigin:
 
     speak: Speak
     greet: Callable[[int], Awaitable[None]] | None = None
+    tls: ssl.SSLContext | None = None
     heard: list[Heard] = field(default_factory=list)
     connections: int = 0
     open: int = 0
     most_open: int = 0
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=1024)
+        self._server = await asyncio.start_server(
+            self._serve, "127.0.0.1", 0, backlog=1024, ssl=self.tls
+        )
         self.port = self._server.sockets[0].getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
+        scheme = "http" if self.tls is None else "https"
+        self.url = f"{scheme}://127.0.0.1:{self.port}"
         self._tasks: set[asyncio.Task[None]] = set()
         return self
 

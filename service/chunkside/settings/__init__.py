@@ -4,7 +4,8 @@
 `route_settings` are those settings that a route may have its own of, `routes` reads routes, and
 `model` is all settings; `sources` brings them together and alone reads the environment; `derived`
 is what `auto` comes to; `cache_directory`, `forecast`, `cautions` and `table` say where the
-cache goes, what would happen, what of that is seldom meant, and what there is to set.
+cache goes, what would happen, what of that is seldom meant, and what there is to set; `files` looks
+at files that must be there.
 """
 
 from chunkside.settings.addresses import (
@@ -25,6 +26,7 @@ from chunkside.settings.derived import (
     resolve_negative_scope,
 )
 from chunkside.settings.errors import ConfigurationError
+from chunkside.settings.files import refuse_unfit_files
 from chunkside.settings.forecast import forecast
 from chunkside.settings.model import Settings
 from chunkside.settings.quantities import Percent
@@ -49,6 +51,7 @@ __all__ = [
     "locate_cache",
     "memory_limit",
     "open_cache",
+    "refuse_unfit_files",
     "require_routes",
     "resolve_cache_size",
     "resolve_marker_reserve",

@@ -18,6 +18,7 @@ from chunkside.settings.derived import (
     resolve_min_free,
 )
 from chunkside.settings.errors import ConfigurationError
+from chunkside.settings.files import refuse_unfit_files
 from chunkside.settings.model import Settings
 from chunkside.settings.quantities import format_duration
 from chunkside.settings.quantities import format_size_rounded as shown_size
@@ -45,6 +46,8 @@ def forecast(
         lines += _reach(settings)
     except ConfigurationError as problem:
         problems.append(problem)
+    else:
+        problems += _unfit_files(settings)
     try:
         choice = locate_cache(settings, environment)
         lines += _storage(settings, choice, cgroup_root)
@@ -52,6 +55,14 @@ def forecast(
         problems.append(problem)
     lines += [f"{label}{_lifetimes(own)}" for label, own in _each(settings)]
     return Forecast(tuple(lines), tuple(problems))
+
+
+def _unfit_files(settings: Settings) -> list[ConfigurationError]:
+    try:
+        refuse_unfit_files(settings)
+    except ConfigurationError as problem:
+        return [problem]
+    return []
 
 
 def reader_url(address: ListenAddress, path: str = "") -> str:

@@ -147,6 +147,7 @@ Listens = Annotated[
 AutoSize = Annotated[int | Literal["auto"], *_auto_size]
 AutoShare = Annotated[int | Percent | Literal["auto"], *_auto_share]
 Directory = Annotated[Path | None, PlainValidator(_read_path), Shape("DIR")]
+File = Annotated[Path | None, PlainValidator(_read_path), Shape("FILE")]
 Duration = Annotated[float, PlainValidator(quantities.parse_duration), _duration_shape]
 Timeout = Annotated[float, PlainValidator(quantities.parse_timeout), _duration_shape]
 Wait = Annotated[float, PlainValidator(quantities.parse_wait), _duration_shape]

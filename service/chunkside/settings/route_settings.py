@@ -11,6 +11,7 @@ from chunkside.settings.kinds import (
     Cookies,
     Count,
     Duration,
+    File,
     HeaderNames,
     NegativeScope,
     Origins,
@@ -132,6 +133,11 @@ class RouteSettings(BaseModel):
         default=300.0,
         description="Longest wait for the answer to an unsafe method or a request with a body, "
         "once the body has been sent",
+    )
+    upstream_ca_file: File = Field(
+        default=None,
+        description="Certificates in PEM of the authorities that an `https://` origin is believed "
+        "by. Read again when it changes. Left out: the system's",
     )
     upstream_connections: Several = Field(default=128, description="Most connections to the origin")
     upstream_queue: Count = Field(

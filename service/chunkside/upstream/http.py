@@ -25,6 +25,7 @@ from chunkside.upstream.retries import (
     pause_before_retry,
     told_pause,
 )
+from chunkside.upstream.tls import Authorities
 from chunkside.upstream.wire import HttpResponse, Times, Wire
 
 log = logging.getLogger(__name__)
@@ -48,6 +49,7 @@ class HttpUpstream:
         *,
         via: bytes,
         clock: Clock,
+        authorities: Authorities | None = None,
         pause: Pause = asyncio.sleep,
     ) -> None:
         self._location = location
@@ -55,7 +57,7 @@ class HttpUpstream:
         self._observer = observer
         self._clock = clock
         self._rest = pause
-        self._wire = Wire(location, times, observer, via=via)
+        self._wire = Wire(location, times, observer, via, authorities or Authorities(None))
         # A probe is one try.
         self._breaker = Breaker(probe_seconds=times.deadline)
         self._budget = RetryBudget(times.connections, clock.now().boot)

@@ -34,6 +34,7 @@ from chunkside.gateway.errors import (
     OriginUnreachable,
 )
 from chunkside.gateway.ports import Observer, OriginRequest
+from chunkside.upstream.tls import Authorities
 
 _READ_BYTES: Final = 256 << 10
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
@@ -58,11 +59,14 @@ class Times:
 class Wire:
     """`location`: scheme, host and port. `via` is what requests say of this process."""
 
-    def __init__(self, location: str, times: Times, observer: Observer, *, via: bytes) -> None:
+    def __init__(
+        self, location: str, times: Times, observer: Observer, via: bytes, authorities: Authorities
+    ) -> None:
         self._location = location
         self._times = times
         self._observer = observer
         self._via = via
+        self._authorities = authorities
         self._waiting = 0
         self._session = aiohttp.ClientSession(
             connector=Connector(limit=times.connections, ttl_dns_cache=10),
@@ -137,6 +141,7 @@ class Wire:
                 data=self._data(request, patience),
                 expect100=request.content is not None and request.content.is_held_back,
                 allow_redirects=False,
+                ssl=await self._authorities.context(),
                 timeout=self._timeout(request),
             )
         finally:

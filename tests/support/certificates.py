@@ -1,0 +1,40 @@
+"""An authority of the tests' own, and certificates by it, made by the `openssl` program."""
+
+from __future__ import annotations
+
+import ssl
+import subprocess
+from pathlib import Path
+
+_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+
+
+class Authority:
+    """`ca_file` is what to believe it by."""
+
+    def __init__(self, directory: Path, name: str = "authority") -> None:
+        self._directory = directory
+        self._name = name
+        self.ca_file = directory / f"{name}.pem"
+        self._key = directory / f"{name}.key"
+        files = ("-keyout", str(self._key), "-out", str(self.ca_file))
+        _openssl("req", "-x509", *_KEY, *files, "-days", "2", "-subj", f"/CN={name}")
+
+    def server(self, address: str = "IP:127.0.0.1", days: int = 1) -> ssl.SSLContext:
+        """A certificate for `address`, for a server to show; with -1 days it has run out."""
+        stem = self._directory / f"{self._name}-{address.replace(':', '-')}-{days}"
+        key, asked, made, names = (
+            stem.with_name(f"{stem.name}.{kind}") for kind in ("key", "csr", "pem", "ext")
+        )
+        names.write_text(f"subjectAltName={address}")
+        _openssl("req", "-new", *_KEY, "-keyout", str(key), "-out", str(asked), "-subj", "/CN=x")
+        by = ("-CA", str(self.ca_file), "-CAkey", str(self._key), "-CAcreateserial")
+        files = ("-in", str(asked), "-out", str(made), "-extfile", str(names))
+        _openssl("x509", "-req", *by, *files, "-days", str(days))
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(made, key)
+        return context
+
+
+def _openssl(*arguments: str) -> None:
+    subprocess.run(["openssl", *arguments], check=True, capture_output=True)
