@@ -74,7 +74,10 @@ def test_without_its_c_parser_it_is_unfit(monkeypatch):
     [
         (web_protocol.RequestHandler, ["_waiter", "_messages", "_current_request", "_upgraded"]),
         (web_protocol.RequestHandler, ["handle_error", "_loop", "finish_response", "close"]),
-        (web_protocol.RequestHandler, ["connection_lost", "_task_handler"]),
+        (
+            web_protocol.RequestHandler,
+            ["connection_lost", "force_close", "_task_handler", "_manager"],
+        ),
         (web_protocol, ["_ErrInfo"]),
         (web.StreamResponse, ["_prepare_headers", "_write_headers", "_payload_writer"]),
         (web.Server, ["__call__"]),
@@ -509,7 +512,7 @@ def test_every_private_name_that_is_used_is_in_the_list_above():
     source = inspect.getsource(aiohttp_internals)
     this = Path(__file__).read_text()
     ours = {"_head", "_announced", "_is_chunked", "_whole", "_keep_alive", "_error_page", "_url"}
-    ours |= {"_kwargs", "_is_half_closed", "_newest"}
+    ours |= {"_kwargs", "_is_half_closed", "_half_closed", "_newest"}
     for name in sorted(set(_private_names(source)) - ours):
         assert name in this, f"{name} is used and no canary knows it"
 

@@ -129,10 +129,22 @@ class Handler(web_protocol.RequestHandler):
         """
         is_whole = self._newest is None or self._newest.is_eof()
         self._is_half_closed = is_whole and not is_idle(self)
+        if self._is_half_closed and isinstance(self._manager, Server):
+            self._manager.waits_for_answer(self)
         return self._is_half_closed
+
+    @property
+    def is_read_without_answer(self) -> bool:
+        """Whether it is at work on a request that changes nothing, and has answered nothing yet."""
+        request = self._current_request
+        if request is None or request.method not in SAFE_METHODS:
+            return False
+        return request.writer.output_size == 0
 
     def connection_lost(self, exc: BaseException | None) -> None:
         request, task = self._current_request, self._task_handler
+        if isinstance(self._manager, Server):
+            self._manager.has_gone(self)
         super().connection_lost(exc)
         # A write goes on: what becomes of it others must know. Nobody is left to read the rest.
         if request is not None and task is not None and request.method in SAFE_METHODS:
@@ -178,8 +190,16 @@ def which_is_too_large(error: BaseException | None) -> Literal["target", "fields
 _NEVER_SECONDS: Final = 365 * 86_400.0
 
 
+# Of clients that have closed their side before an answer began, most have gone for good.
+MOST_HALF_CLOSED: Final = 16
+
+
 class Server(web.Server):
-    """aiohttp's low-level server with our error pages, and its own idle timer out of the way."""
+    """aiohttp's low-level server with our error pages, and its own idle timer out of the way.
+
+    Few read a connection of which they have closed their side: where too many seem to, those who
+    have waited longest are taken for gone.
+    """
 
     def __init__(self, handler: Any, error_page: ErrorPage, **settings: Any) -> None:
         super().__init__(
@@ -190,6 +210,22 @@ class Server(web.Server):
             **settings,
         )
         self._error_page = error_page
+        self._half_closed: dict[Handler, None] = {}
+
+    def waits_for_answer(self, handler: Handler) -> None:
+        """Its client has closed his side, and is owed an answer."""
+        self._half_closed[handler] = None
+        if len(self._half_closed) <= MOST_HALF_CLOSED:
+            return
+        for each in list(self._half_closed):
+            if len(self._half_closed) <= MOST_HALF_CLOSED:
+                return
+            self.has_gone(each)
+            if each.is_read_without_answer:
+                each.force_close()
+
+    def has_gone(self, handler: Handler) -> None:
+        self._half_closed.pop(handler, None)
 
     def __call__(self) -> Handler:
         return Handler(self, self._error_page, loop=self._loop, **self._kwargs)

@@ -4,17 +4,20 @@ import asyncio
 import contextlib
 import socket
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from chunkside.aiohttp_internals import MOST_HALF_CLOSED
 from tests.e2e.conftest import ANY_DISK
 from tests.support.deadline import wait_for
 from tests.support.raw_origin import RawOrigin
 from tests.support.sidecar import Sidecar
 
 CONNECTIONS = 16
+Leave = Callable[[asyncio.StreamWriter], None]
 
 
 def _head(heard):
@@ -44,9 +47,14 @@ async def connected(url, target):
 
 
 def reset(writer):
-    """Leaves for good. One that only closes his side may still want his answer."""
+    """Leaves for good, and says so."""
     sock = writer.get_extra_info("socket")
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+
+
+def close(writer):
+    """Leaves as one does who only closes his side, and may still want his answer."""
     writer.transport.abort()
 
 
@@ -81,7 +89,13 @@ async def test_two_hundred_readers_of_a_cold_key_make_one_request(cache_dir: Pat
     assert len(origin.heard) == 1
 
 
-async def test_a_thousand_clients_that_abort_exhaust_nothing(cache_dir: Path) -> None:
+@pytest.mark.parametrize(
+    ("leave", "half_closed"), [(reset, 0), (close, MOST_HALF_CLOSED)], ids=["reset", "close"]
+)
+async def test_a_thousand_clients_that_abort_exhaust_nothing(
+    cache_dir: Path, leave: Leave, half_closed: int
+) -> None:
+    connections = 4 * MOST_HALF_CLOSED
     goes_on = asyncio.Event()
 
     async def speak(heard, writer):
@@ -90,7 +104,7 @@ async def test_a_thousand_clients_that_abort_exhaust_nothing(cache_dir: Path) ->
         await says_its_target(heard, writer)
 
     async with RawOrigin(speak) as origin:
-        flags = ("--upstream-connections", str(CONNECTIONS), "--upstream-first-byte-timeout", "50s")
+        flags = ("--upstream-connections", str(connections), "--upstream-first-byte-timeout", "50s")
         async with sidecar_before(
             origin, cache_dir, *flags, "--upstream-deadline", "50s"
         ) as sidecar:
@@ -102,10 +116,10 @@ async def test_a_thousand_clients_that_abort_exhaust_nothing(cache_dir: Path) ->
             clients = [await connected(sidecar.url, target) for target in targets]
             await asyncio.to_thread(wait_for, lambda: fills() == len(clients), "a fill for each")
             for _, writer in clients:
-                reset(writer)
+                leave(writer)
             # Those go on that hold at most half of the connections.
             await asyncio.to_thread(
-                wait_for, lambda: fills() == CONNECTIONS // 2, "the end of the others"
+                wait_for, lambda: fills() == connections // 2 + half_closed, "the end of the others"
             )
             targets = [b"/free/%d" % number for number in range(50)]
             answers = await asyncio.gather(*(got(sidecar.url, target) for target in targets))
@@ -115,5 +129,5 @@ async def test_a_thousand_clients_that_abort_exhaust_nothing(cache_dir: Path) ->
             assert await got(sidecar.url, b"/held/0") == (200, b"/held/0")
             assert await got(sidecar.url, b"/held/999") == (200, b"/held/999")
             # Many are relays that a fill's end gave up before they were sent.
-            assert len(origin.heard) <= 2 * CONNECTIONS + len(targets) + 2
+            assert len(origin.heard) <= 2 * connections + len(targets) + 2
             assert sidecar.metric('chunkside_upstream_breaker{state="closed"}') == 1

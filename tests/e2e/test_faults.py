@@ -1,5 +1,6 @@
 """What a faulty origin comes to: an error that says so, never an absence, never an empty body."""
 
+import itertools
 import json
 
 import aiohttp
@@ -8,6 +9,7 @@ import pytest
 
 from tests.e2e.conftest import StartSidecar
 from tests.support.arrays import chunk_slices, opened, sparse_array
+from tests.support.deadline import wait_for
 from tests.support.http_client import Connection, Response, exchange
 from tests.support.origin import Origin, Script, xml_error
 from tests.support.sidecar import Sidecar
@@ -68,6 +70,33 @@ def test_a_stopped_origin_is_503_with_retry_after(
 def test_an_origin_that_is_too_slow_is_504(origin: Origin, sidecar: Sidecar, target: str) -> None:
     origin.script(target, Script(never_answer=True))
     assert_is_problem(exchange(sidecar.url, target), 504)
+
+
+def test_an_origin_that_stays_away_is_left_alone_and_stale_bodies_stand_in(
+    own_origin: Origin, start_sidecar: StartSidecar
+) -> None:
+    sidecar = start_sidecar("--ttl", "0", *SIDECAR_FLAGS)
+    own_origin.put("/a/c/0", b"body")
+    assert exchange(sidecar.url, "/a/c/0").body == b"body"
+    sidecar.wait_idle()
+    own_origin.stop()
+    numbers = itertools.count(1)
+
+    def is_left_alone() -> bool:
+        assert exchange(sidecar.url, f"/a/c/{next(numbers)}").status == 503
+        return sidecar.metric('chunkside_upstream_breaker{state="open"}') == 1
+
+    wait_for(is_left_alone, "the end of patience")
+    before = sidecar.metric("chunkside_upstream_spared_total")
+    stale = exchange(sidecar.url, "/a/c/0")
+    assert (stale.status, stale.body) == (200, b"body")
+    assert "stale-if-error" in (stale.value("Cache-Status") or "")
+    refused = exchange(sidecar.url, "/a/c/none")
+    assert_is_problem(refused, 503)
+    assert int(refused.value("Retry-After") or 0) > 0
+    assert sidecar.metric("chunkside_upstream_spared_total") > before
+    said = [line for line in sidecar.stderr().splitlines() if "left alone" in line]
+    assert len(said) == 1
 
 
 FAULTS = {
