@@ -6,6 +6,9 @@ import ssl
 import subprocess
 from pathlib import Path
 
+# What Python asks for from 3.13 on (RFC 5280 §4.2.1).
+_STRICT = "authorityKeyIdentifier=keyid\nbasicConstraints=CA:FALSE\n"
+_MAY_SIGN = ("-addext", "keyUsage=critical,keyCertSign,cRLSign")
 _KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
 
 
@@ -18,7 +21,7 @@ class Authority:
         self.ca_file = directory / f"{name}.pem"
         self._key = directory / f"{name}.key"
         files = ("-keyout", str(self._key), "-out", str(self.ca_file))
-        _openssl("req", "-x509", *_KEY, *files, "-days", "2", "-subj", f"/CN={name}")
+        _openssl("req", "-x509", *_KEY, *files, "-days", "2", "-subj", f"/CN={name}", *_MAY_SIGN)
 
     def server(self, address: str = "IP:127.0.0.1", days: int = 1) -> ssl.SSLContext:
         """A certificate for `address`, for a server to show; with -1 days it has run out."""
@@ -26,7 +29,7 @@ class Authority:
         key, asked, made, names = (
             stem.with_name(f"{stem.name}.{kind}") for kind in ("key", "csr", "pem", "ext")
         )
-        names.write_text(f"subjectAltName={address}")
+        names.write_text(f"{_STRICT}subjectAltName={address}\n")
         _openssl("req", "-new", *_KEY, "-keyout", str(key), "-out", str(asked), "-subj", "/CN=x")
         by = ("-CA", str(self.ca_file), "-CAkey", str(self._key), "-CAcreateserial")
         files = ("-in", str(asked), "-out", str(made), "-extfile", str(names))

@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import cycle, product
 from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import urlsplit
@@ -77,13 +77,13 @@ def cells(faults: Iterable[str] = FAULTS) -> Iterator[Cell]:
 async def run(chosen: list[Cell], keys: int, directory: Path) -> None:
     """Fills the cells in. Each asks for `keys` keys, by a few readers at once."""
     async with asyncio.TaskGroup() as group:
-        for start in range(0, len(chosen), _ROUTES):
+        for start, loop in zip(range(0, len(chosen), _ROUTES), cycle(("uvloop", "asyncio"))):
             its_own = directory / str(start)
             its_own.mkdir()
-            group.create_task(_run(chosen[start : start + _ROUTES], keys, its_own))
+            group.create_task(_run(chosen[start : start + _ROUTES], keys, its_own, loop))
 
 
-async def _run(chosen: list[Cell], keys: int, directory: Path) -> None:
+async def _run(chosen: list[Cell], keys: int, directory: Path, loop: str) -> None:
     async with contextlib.AsyncExitStack() as stack:
         origins = [
             await stack.enter_async_context(FaultyOrigin(cell.fault, cell.schedule))
@@ -95,7 +95,7 @@ async def _run(chosen: list[Cell], keys: int, directory: Path) -> None:
         ]
         configuration = directory / "chunkside.yaml"
         configuration.write_text(json.dumps({"routes": routes}))
-        flags = ("--config", str(configuration), *FLAGS)
+        flags = ("--config", str(configuration), "--loop", loop, *FLAGS)
         sidecar = Sidecar(None, directory / "cache", flags)
         await asyncio.to_thread(sidecar.__enter__)
         try:

@@ -224,6 +224,16 @@ class TestRetries:
 
         run(answers(503, b"", b"Retry-After: 8"), scenario, Times(deadline=20.0, retries=100))
 
+    def test_what_the_last_try_met_is_told_where_no_further_one_fits_the_deadline(self, run):
+        async def scenario(world, raw):
+            with pytest.raises(OriginUnreachable):
+                await world.upstream.send(ask())
+            # Each had a tenth of the deadline left at least.
+            assert sum(world.pauses) <= 18
+            assert len(raw.heard) == 1 + len(world.pauses) > 4
+
+        run(closes, scenario, Times(deadline=20.0, retries=1000))
+
     def test_many_failures_are_not_multiplied(self, run):
         async def scenario(world, raw):
             for _ in range(100):

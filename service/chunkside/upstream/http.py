@@ -34,6 +34,8 @@ Outcome = HttpResponse | OriginError
 Pause = Callable[[float], Awaitable[None]]
 # Of 501 and what lies beyond 504 no second request makes anything else, nor is it a failure.
 _FAILURES: Final = RETRIED_STATUSES
+# As a share of the deadline: with less than this another try would be asked in vain.
+_TIME_FOR_A_TRY: Final = 0.1
 
 
 class HttpUpstream:
@@ -145,7 +147,8 @@ class HttpUpstream:
             return None
         now = self._now()
         pause = pause_before_retry(retries, told, random.random())  # noqa: S311
-        if now + pause >= until or not self._budget.allows_retry(now):
+        has_time = now + pause <= until - _TIME_FOR_A_TRY * self._times.deadline
+        if not has_time or not self._budget.allows_retry(now):
             return None
         return pause
 
