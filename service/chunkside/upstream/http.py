@@ -62,30 +62,38 @@ class HttpUpstream:
         self._wire = Wire(location, times, observer, via, authorities or Authorities(None))
         # A probe is one try.
         self._breaker = Breaker(probe_seconds=times.deadline)
+        self._told_state = self._breaker.state
+        observer.breaker_is(self._told_state)
         self._budget = RetryBudget(times.connections, clock.now().boot)
 
     async def close(self) -> None:
         await self._wire.close()
 
     async def send(self, request: OriginRequest) -> HttpResponse:
-        admitted = self._admitted()
+        now = self._now()
+        admitted = self._admitted(now)
         self._budget.requested()
         is_told = False
         try:
-            outcome = await self._outcome(request, admitted)
+            outcome = await self._outcome(request, admitted, now)
             is_told = self._tell(request, outcome, admitted)
         finally:
             if admitted.is_probe and not is_told:
                 self._breaker.withdrew(self._now())
-            self._observer.breaker_is(self._breaker.state)
+            self._tell_state()
         if isinstance(outcome, OriginError):
             raise outcome
         return outcome
 
-    def _admitted(self) -> Admitted:
+    def _tell_state(self) -> None:
+        if self._breaker.state != self._told_state:
+            self._told_state = self._breaker.state
+            self._observer.breaker_is(self._told_state)
+
+    def _admitted(self, now: float) -> Admitted:
         """Raises OriginNotAsked while the origin is left alone."""
-        admission = self._breaker.admit(self._now())
-        self._observer.breaker_is(self._breaker.state)
+        admission = self._breaker.admit(now)
+        self._tell_state()
         if isinstance(admission, Refused):
             raise self._resting(admission.seconds)
         return admission
@@ -97,17 +105,16 @@ class HttpUpstream:
             math.ceil(seconds),
         )
 
-    async def _outcome(self, request: OriginRequest, admitted: Admitted) -> Outcome:
+    async def _outcome(self, request: OriginRequest, admitted: Admitted, now: float) -> Outcome:
         """What came of the last try. The only one, unless it asks, without a body, in a method
-        that changes nothing.
+        that changes nothing. `now`: when it was sent.
         """
         times = self._times
         if request.method not in SAFE_METHODS or request.content is not None:
             return await self._try(request, times.write, times.deadline)
-        until = self._now() + times.deadline
+        until, left = now + times.deadline, times.deadline
         retries, is_anew = 0, False
         while True:
-            left = until - self._now()
             outcome = await self._try(request, times.first_byte, left, is_anew=is_anew)
             pause = None if admitted.is_probe else self._pause_after(outcome, retries, until)
             if pause is None:
@@ -122,6 +129,7 @@ class HttpUpstream:
                 return self._resting(FIRST_REST_SECONDS)
             self._observer.upstream_retried()
             retries += 1
+            left = until - self._now()
 
     async def _try(
         self, request: OriginRequest, seconds: float, left: float, *, is_anew: bool = False

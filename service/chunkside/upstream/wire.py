@@ -102,9 +102,8 @@ class Wire:
         status: int | None = None
         was_sent = True
         try:
-            async with asyncio.timeout(seconds) as timeout:
+            async with asyncio.timeout(min(seconds, left) if is_bound else seconds) as timeout:
                 patience = _Patience(timeout, seconds, until if is_bound else None)
-                patience.renew()
                 try:
                     answer = await self._request(request, patience, until, is_anew=is_anew)
                 finally:
