@@ -24,6 +24,7 @@ from chunkside.console import SidecarConsole
 from chunkside.core.budget import Limits
 from chunkside.core.entry import Now
 from chunkside.core.index import Index
+from chunkside.gateway.at_once import AtOnce
 from chunkside.gateway.errors import StoreFault
 from chunkside.gateway.sweeper import Sweeper
 from chunkside.gateway.tasks import Tasks
@@ -31,6 +32,7 @@ from chunkside.metrics import GaugeReading
 from chunkside.routing import Ground, open_routes
 from chunkside.server.admin import admin_app
 from chunkside.server.crowd import Crowd
+from chunkside.server.fast_lane import FastLane
 from chunkside.server.front import Front, Timers
 from chunkside.server.handler import DataPort
 from chunkside.server.listeners import (
@@ -246,6 +248,13 @@ class Sidecar:
             instance,
             self._allowed_hosts,
         )
+        self._lane = FastLane(
+            [(each.route, AtOnce(each.edges)) for each in self._routes],
+            self._port.is_welcome,
+            self._metrics,
+            self._port.via,
+            ground.clock,
+        )
         self._console = SidecarConsole(
             settings,
             None if cache.chosen is None else cache.chosen.directory,
@@ -302,7 +311,7 @@ class Sidecar:
             self._background.start(spare_from_collection(scan), "sparing what is scanned")
         timers = Timers(self._settings.header_timeout, self._settings.idle_timeout)
         for sock in (sock for listener in data for sock in listener.sockets):
-            make = partial(Front, self._server, self._port, timers, self._crowd)
+            make = partial(Front, self._server, self._port, timers, self._crowd, self._lane)
             self._listening.append(await loop.create_server(make, sock=sock, backlog=BACKLOG))
         self._admin = web.AppRunner(
             admin_app(self._console, self._metrics, self._allowed_hosts), access_log=None

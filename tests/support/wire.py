@@ -11,7 +11,9 @@ from typing import Self
 
 from chunkside.aiohttp_internals import Server
 from chunkside.core.cache_status import Result
+from chunkside.gateway.at_once import AtOnce
 from chunkside.server.crowd import Crowd
+from chunkside.server.fast_lane import FastLane
 from chunkside.server.front import Front, Lane, Timers
 from chunkside.server.handler import DataPort
 from tests.support.fake_upstream import DEADLINE_SECONDS
@@ -37,6 +39,7 @@ class Port:
     ended: list[Ended] = field(default_factory=list)
     routes: list[str] = field(default_factory=list)
     """What each counted under, in the same order."""
+    lane: FastLane | None = None
 
     def request_ended(
         self,
@@ -70,11 +73,24 @@ async def data_port(
     crowd: Crowd | None = None,
     *,
     beside: Iterable[House] = (),
+    has_fast_lane: bool = True,
 ) -> AsyncIterator[Port]:
-    """The data port as app.py builds it, before a house's gateway and those of routes beside it."""
+    """The data port as app.py builds it, before a house's gateway and those of routes beside it.
+
+    `lane`: another one in the fast lane's place.
+    """
     loop = asyncio.get_running_loop()
     port = Port(0)
-    handler = DataPort([(each.route, each.gateway) for each in (house, *beside)], port, INSTANCE)
+    houses = (house, *beside)
+    handler = DataPort([(each.route, each.gateway) for each in houses], port, INSTANCE)
+    if has_fast_lane and lane is None:
+        lane = port.lane = FastLane(
+            [(each.route, AtOnce(each.edges)) for each in houses],
+            handler.is_welcome,
+            port,
+            handler.via,
+            house.edges.clock,
+        )
     server = Server(
         handler,
         handler.error_page,

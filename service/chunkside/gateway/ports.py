@@ -33,8 +33,8 @@ class BodyReader(Protocol):
         """
         ...
 
-    def read_now(self) -> Buffer | None:
-        """The whole body where that needs no waiting (small and in memory), else None."""
+    def read_now(self, start: int, size: int) -> Buffer | None:
+        """Exactly these bytes where that needs no waiting (few, and in memory), else None."""
         ...
 
 
@@ -222,6 +222,10 @@ class StampTable(Protocol):
     def id(self) -> bytes: ...
 
     def read(self, target: Object) -> StampPair: ...
+
+    def token(self, location: str, path: bytes) -> int:
+        """The token of what `read` gives."""
+        ...
 
     def close(
         self,

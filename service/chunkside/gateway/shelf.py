@@ -53,11 +53,11 @@ class Shelf:
             if reader is None:
                 return None
             if is_get and head.length:
-                whole = reader.read_now()
+                at_hand = reader.read_now(head.first - file.first, head.length)
                 body = (
                     self._stream(request, stored, _Source(reader, file.first), head)
-                    if whole is None
-                    else bytes(whole[head.first - file.first : head.end - file.first])
+                    if at_hand is None
+                    else bytes(at_hand)
                 )
         return Reply(head.status, head.fields, body, head.length, result, status, elapsed)
 
