@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 from functools import partial
+from types import SimpleNamespace
 from typing import Self
 
 from chunkside.aiohttp_internals import Server
@@ -16,6 +17,7 @@ from chunkside.server.crowd import Crowd
 from chunkside.server.fast_lane import FastLane
 from chunkside.server.front import Front, Lane, Timers
 from chunkside.server.handler import DataPort
+from chunkside.server.observer import Series
 from tests.support.fake_upstream import DEADLINE_SECONDS
 from tests.support.house import House
 from tests.support.turns import turns
@@ -53,6 +55,14 @@ class Port:
     ) -> None:
         self.routes.append(route)
         self.ended.append(Ended(method, result, status, body_bytes))
+
+    def series(
+        self, route: str, key_class: str, method: str, result: Result, status: int | None
+    ) -> Series:
+        def ended(body_bytes: int, seconds: float) -> None:
+            self.request_ended(route, key_class, method, result, status, body_bytes, seconds)
+
+        return SimpleNamespace(ended=ended)
 
     async def connect(self, limit: int = 1 << 24) -> Wire:
         """`limit`: bytes that the client takes in ahead of being asked for them."""

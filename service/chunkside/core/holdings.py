@@ -46,6 +46,7 @@ class Holdings:
         self._by_location: defaultdict[str, Counter[Kind]] = defaultdict(Counter)
         self._slots = Slots()
         self.touch_at = self._slots.touch
+        self.at_places = self._slots.what
         self._hanging: dict[tuple[int, int], int] = {}
 
     # Looking.

@@ -7,7 +7,7 @@ revokes, and other bytes limit to more of their own generation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -53,6 +53,8 @@ class Index:
         self.place_of: Callable[[Namespace, bytes], int | None] = self._held.places.place
         self.entry_at: Callable[[int], Entry] = self._held.entry_at
         self.touch_at: Callable[[int], None] = self._held.touch_at
+        # One thing at each place, another one whenever something else is known of its key.
+        self.at_places: Sequence[object] = self._held.at_places
 
     # Looking.
 

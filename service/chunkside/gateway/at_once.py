@@ -8,6 +8,7 @@ sitting says which kinds of entries answer requests of one header block.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -66,6 +67,7 @@ class Bytes(NamedTuple):
     content: Buffer
     ttl: float
     elapsed: float
+    place: int
 
 
 class Absence(NamedTuple):
@@ -74,6 +76,7 @@ class Absence(NamedTuple):
     absent: Absent
     ttl: float
     elapsed: float
+    place: int
 
 
 class AtOnce:
@@ -122,11 +125,11 @@ class AtOnce:
         found: Absence | Bytes | None = None
         if isinstance(entry, Absent):
             if sitting.absences_of_parts if range_value else sitting.absences:
-                found = self._absence(entry, key_class, now)
+                found = self._absence(entry, key_class, now, place)
         elif sitting.bodies:
             held = choose(entry, sitting.asked)
             assert not isinstance(held, Absent)
-            found = None if held is None else self._bytes(sitting, held, range_value, now)
+            found = None if held is None else self._bytes(sitting, held, range_value, now, place)
         if found is None or not self._holds(sitting.space.location, target, entry):
             return None
         if isinstance(found, Bytes):
@@ -149,14 +152,26 @@ class AtOnce:
             Object(location, path), asked_at
         )
 
-    def _absence(self, absent: Absent, key_class: KeyClass, now: Now) -> Absence | None:
+    def still_holds(self, found: Absence | Bytes, location: str, path: bytes) -> Callable[[], bool]:
+        """Tells, for as long as what was found is fresh, whether it would be found again."""
+        places, place = self._edges.index.at_places, found.place
+        known, watch = places[place], self._edges.stamps.watch(location, path)
+        if isinstance(found, Absence):
+            return lambda: places[place] is known and watch()
+        edges, file = self._edges, found.file
+        # Whether the file stays open is for the store to say: a descriptor is nothing to hold on to.
+        return lambda: places[place] is known and watch() and edges.store.reader(file) is not None
+
+    def _absence(self, absent: Absent, key_class: KeyClass, now: Now, place: int) -> Absence | None:
         elapsed, ceiling = age(absent.requested_at, now), self._ceilings[key_class]
-        ttl = (absent.lifetime if absent.lifetime < ceiling else ceiling) - elapsed
+        ttl = (min(ceiling, absent.lifetime)) - elapsed
         if ttl <= 0 or absent.status not in self._absent_statuses:
             return None
-        return Absence(absent, ttl, elapsed)
+        return Absence(absent, ttl, elapsed, place)
 
-    def _bytes(self, sitting: Sitting, held: Held, range_value: bytes, now: Now) -> Bytes | None:
+    def _bytes(
+        self, sitting: Sitting, held: Held, range_value: bytes, now: Now, place: int
+    ) -> Bytes | None:
         stored = held.stored
         if held.must_validate or stored.status != 200 or not is_selected_by(stored, sitting.asked):
             return None
@@ -173,9 +188,8 @@ class AtOnce:
         content = reader.read_now(first - file.first, length)
         if content is None:
             return None
-        return Bytes(
-            stored, part, file, content, ttl, age(stored.requested_at, now, stored.initial_age)
-        )
+        elapsed = age(stored.requested_at, now, stored.initial_age)
+        return Bytes(stored, part, file, content, ttl, elapsed, place)
 
     def _ceiling(self, key_class: KeyClass) -> float:
         """The longest that a marker of a class lives here; 0 for not at all."""

@@ -4,7 +4,7 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -225,6 +225,12 @@ class StampTable(Protocol):
 
     def token(self, location: str, path: bytes) -> int:
         """The token of what `read` gives."""
+        ...
+
+    def watch(self, location: str, path: bytes) -> Callable[[], bool]:
+        """Tells whether the stamps of an object, and the newest doubt, are still what they are now.
+        Quicker than `token`.
+        """
         ...
 
     def close(

@@ -3,6 +3,9 @@
 A header block that was seen before, and that the full parser found plain, is known by its bytes. So
 is what the policy makes of it on each route. What is then left of a request is its target, and
 maybe a range. Everything that isn't as plain as that is left to aiohttp, byte for byte.
+
+A head that comes again within the same second is known as a whole, with its answer, which then only
+has to hold still.
 """
 
 from __future__ import annotations
@@ -19,14 +22,14 @@ from chunkside.core.decision import Whole
 from chunkside.core.entry import Part, Stored
 from chunkside.core.fields import Fields
 from chunkside.core.heads import head_of, head_of_absence
-from chunkside.core.key import KeyClass, class_of_path, has_dot_segment
+from chunkside.core.key import class_of_path, has_dot_segment
 from chunkside.core.request import Request
 from chunkside.core.route import Route
 from chunkside.core.routes import Routes
 from chunkside.gateway.at_once import Absence, AtOnce, Bytes, Sitting
 from chunkside.gateway.ports import Clock
 from chunkside.server.head import Begun, begin_head, end_head, head_from_store
-from chunkside.server.observer import RequestObserver
+from chunkside.server.observer import RequestObserver, Series
 
 _PLAIN_TARGET: Final = re.compile(rb"/[A-Za-z0-9._~!$&'()*+,;=:@/-]*")
 _RANGE: Final = re.compile(
@@ -38,8 +41,34 @@ _MOST_HEADS: Final = 4096
 # Up to this size a body is joined to its head: one buffer for the transport.
 _JOINED_BYTES: Final = 16 << 10
 _LONGEST_TTL: Final = 1e15
+_MOST_ANSWERS: Final = 8192
+_MOST_ANSWER_BYTES: Final = 8 << 20
 
 _Seats = dict[str, Sitting | None]
+
+
+class _Answer:
+    """A whole answer to a whole head, as of one second. `until`: by the boot clock, when it is
+    fresh no longer; `holds`: whether it would be found again.
+    """
+
+    __slots__ = ("content", "holds", "second", "series", "size", "until")
+
+    def __init__(
+        self,
+        content: bytes,
+        second: int,
+        until: float,
+        holds: Callable[[], bool],
+        series: Series,
+        size: int,
+    ) -> None:
+        self.content = content
+        self.second = second
+        self.until = until
+        self.holds = holds
+        self.series = series
+        self.size = size
 
 
 class FastLane:
@@ -71,6 +100,25 @@ class FastLane:
         self._met_once: set[bytes] = set()
         self._absent_heads: dict[tuple[int, bool], Begun] = {}
         self._heads: dict[tuple[int, int], tuple[Stored, Begun, Begun]] = {}
+        self._answers: dict[bytes, _Answer] = {}
+        self._answer_bytes = 0
+        self._came_once: set[int] = set()
+
+    def recall(self, data: bytes, transport: asyncio.Transport) -> bool:
+        """Answers a head whose answer is known and still holds; else leaves everything as it is."""
+        known = self._answers.get(data)
+        if known is None:
+            return False
+        started = time.perf_counter()
+        now = self._clock.now()
+        if known.second != int(now.wall) or now.boot >= known.until or not known.holds():
+            return False
+        if transport.get_write_buffer_size():
+            return False
+        transport.write(known.content)
+        self.answered += 1
+        known.series.ended(known.size, time.perf_counter() - started)
+        return True
 
     def answer(self, head: bytes, transport: asyncio.Transport) -> bool:
         started = time.perf_counter()
@@ -87,7 +135,7 @@ class FastLane:
             return False
         if transport.get_write_buffer_size() or transport.is_closing():
             return False
-        return self._answer(seats, target, range_value, transport, started)
+        return self._answer(seats, target, range_value, transport, head, started)
 
     def _answer(
         self,
@@ -95,6 +143,7 @@ class FastLane:
         target: bytes,
         range_value: bytes,
         transport: asyncio.Transport,
+        head: bytes,
         started: float,
     ) -> bool:
         if _PLAIN_TARGET.fullmatch(target) is None or target[-1:] == b"/":
@@ -110,32 +159,56 @@ class FastLane:
         found = self._at_once[route.name].find(sitting, asked, key_class, range_value, now)
         if found is None or found.ttl >= _LONGEST_TTL:
             return False
-        self._write(found, route, key_class, transport, now.wall, started)
+        content, size = self._write(found, transport, int(now.wall))
+        status = _status(found)
+        result: Result = "negative_hit" if isinstance(found, Absence) else "hit"
+        series = self._observer.series(route.name, key_class, "GET", result, status)
+        self.answered += 1
+        series.ended(size, time.perf_counter() - started)
+        if content is not None and self._comes_again(head):
+            holds = self._at_once[route.name].still_holds(found, sitting.space.location, asked)
+            until = now.boot + found.ttl
+            self._keep(head, _Answer(content, int(now.wall), until, holds, series, size))
         return True
 
     def _write(
-        self,
-        found: Absence | Bytes,
-        route: Route,
-        key_class: KeyClass,
-        transport: asyncio.Transport,
-        wall: float,
-        started: float,
-    ) -> None:
-        result: Result
+        self, found: Absence | Bytes, transport: asyncio.Transport, second: int
+    ) -> tuple[bytes | None, int]:
+        """Gives what was written where that is short, and how much of it is body."""
         if isinstance(found, Absence):
-            transport.write(self._head_of_absence(found, int(wall)))
-            result, status, size = "negative_hit", found.absent.status, 0
-        else:
-            head, size = self._head_of_bytes(found, int(wall)), len(found.content)
-            if size <= _JOINED_BYTES:
-                transport.write(b"".join((head, found.content)))
-            else:
-                transport.writelines((head, found.content))
-            result, status = "hit", 200 if found.part is None else 206
-        self.answered += 1
-        seconds = time.perf_counter() - started
-        self._observer.request_ended(route.name, key_class, "GET", result, status, size, seconds)
+            whole = self._head_of_absence(found, second)
+            transport.write(whole)
+            return whole, 0
+        head, size = self._head_of_bytes(found, second), len(found.content)
+        if size <= _JOINED_BYTES:
+            whole = b"".join((head, found.content))
+            transport.write(whole)
+            return whole, size
+        transport.writelines((head, found.content))
+        return None, size
+
+    # Whole answers.
+
+    def _comes_again(self, head: bytes) -> bool:
+        """Whether a head came before, not long ago: what is read once isn't worth keeping."""
+        if head in self._answers:
+            return True
+        name = hash(head)
+        if name in self._came_once:
+            self._came_once.discard(name)
+            return True
+        if len(self._came_once) >= _MOST_ANSWERS:
+            self._came_once.clear()
+        self._came_once.add(name)
+        return False
+
+    def _keep(self, head: bytes, answer: _Answer) -> None:
+        old = self._answers.pop(head, None)
+        self._answer_bytes += len(answer.content) - (0 if old is None else len(old.content))
+        self._answers[head] = answer
+        while len(self._answers) > _MOST_ANSWERS or self._answer_bytes > _MOST_ANSWER_BYTES:
+            oldest = next(iter(self._answers))
+            self._answer_bytes -= len(self._answers.pop(oldest).content)
 
     # Heads.
 
@@ -205,3 +278,9 @@ class FastLane:
         if not isinstance(request, Request):
             return None
         return self._at_once[route.name].sit(request)
+
+
+def _status(found: Absence | Bytes) -> int:
+    if isinstance(found, Absence):
+        return found.absent.status
+    return 200 if found.part is None else 206

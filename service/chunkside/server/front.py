@@ -24,6 +24,12 @@ _ASKS_TO_UPGRADE: Final = re.compile(rb"\nupgrade[ \t]*:", re.IGNORECASE)
 
 
 class Lane(Protocol):
+    def recall(self, data: bytes, transport: asyncio.Transport) -> bool:
+        """Answers bytes that were a whole request of no body before, or leaves everything as it is:
+        False.
+        """
+        ...
+
     def answer(self, head: bytes, transport: asyncio.Transport) -> bool:
         """Answers a whole request of no body at once, or leaves everything as it is: False."""
         ...
@@ -103,6 +109,8 @@ class Front(asyncio.Protocol):
             return
         if not self._head:
             self._quiet_since = self._loop.time()
+            if self._is_recalled(data):
+                return
         head = self._head + data if self._head else data
         end = _END_OF_HEAD.search(head)
         if end is not None:
@@ -114,6 +122,12 @@ class Front(asyncio.Protocol):
             self._hand_on(head, is_clean=False)
         else:
             self._head = head
+
+    def _is_recalled(self, data: bytes) -> bool:
+        lane, transport = self._lane, self._transport
+        if lane is None or transport is None or not is_idle(self._handler):
+            return False
+        return lane.recall(data, transport)
 
     def _is_taken(self, head: bytes) -> bool:
         lane, transport = self._lane, self._transport

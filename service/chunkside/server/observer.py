@@ -7,7 +7,19 @@ from typing import Protocol
 from chunkside.core.cache_status import Result
 
 
+class Series(Protocol):
+    """Requests that are alike in all that they are counted by."""
+
+    def ended(self, body_bytes: int, seconds: float) -> None:
+        """Called once for each, as `RequestObserver.request_ended` is."""
+        ...
+
+
 class RequestObserver(Protocol):
+    def series(
+        self, route: str, key_class: str, method: str, result: Result, status: int | None
+    ) -> Series: ...
+
     def request_ended(
         self,
         route: str,

@@ -98,6 +98,22 @@ class MemoryStampTable:
         words = self._words
         return joined(words[object_slot], words[location_slot])
 
+    def watch(self, location: str, path: bytes) -> Callable[[], bool]:
+        location_slot, seed = self._location(location)
+        object_slot = _LOCATION_SLOTS + zlib.crc32(path, seed) % _OBJECT_SLOTS
+        words = self._words
+        seen = words[object_slot], words[location_slot], words[_NEWEST_DOUBT]
+
+        def is_unchanged() -> bool:
+            return (
+                self._words is words
+                and words[object_slot] == seen[0]
+                and words[location_slot] == seen[1]
+                and words[_NEWEST_DOUBT] == seen[2]
+            )
+
+        return is_unchanged
+
     def close(
         self,
         target: Object,
