@@ -159,7 +159,7 @@ class AtOnce:
         if isinstance(found, Absence):
             return lambda: places[place] is known and watch()
         edges, file = self._edges, found.file
-        # Whether the file stays open is for the store to say: a descriptor is nothing to hold on to.
+        # Whether the file stays open is for the store to say: descriptors are few.
         return lambda: places[place] is known and watch() and edges.store.reader(file) is not None
 
     def _absence(self, absent: Absent, key_class: KeyClass, now: Now, place: int) -> Absence | None:

@@ -19,7 +19,7 @@ from typing import Final
 from chunkside.aiohttp_internals import parse_head
 from chunkside.core.cache_status import Result
 from chunkside.core.decision import Whole
-from chunkside.core.entry import Part, Stored
+from chunkside.core.entry import Now, Part, Stored
 from chunkside.core.fields import Fields
 from chunkside.core.heads import head_of, head_of_absence
 from chunkside.core.key import class_of_path, has_dot_segment
@@ -48,23 +48,23 @@ _Seats = dict[str, Sitting | None]
 
 
 class _Answer:
-    """A whole answer to a whole head, as of one second. `until`: by the boot clock, when it is
-    fresh no longer; `holds`: whether it would be found again.
+    """A whole answer to a whole head, as of one second of both clocks. `until`: by the boot clock,
+    when it is fresh no longer; `holds`: whether it would be found again.
     """
 
-    __slots__ = ("content", "holds", "second", "series", "size", "until")
+    __slots__ = ("content", "holds", "seconds", "series", "size", "until")
 
     def __init__(
         self,
         content: bytes,
-        second: int,
+        seconds: tuple[int, int],
         until: float,
         holds: Callable[[], bool],
         series: Series,
         size: int,
     ) -> None:
         self.content = content
-        self.second = second
+        self.seconds = seconds
         self.until = until
         self.holds = holds
         self.series = series
@@ -111,7 +111,7 @@ class FastLane:
             return False
         started = time.perf_counter()
         now = self._clock.now()
-        if known.second != int(now.wall) or now.boot >= known.until or not known.holds():
+        if known.seconds != _seconds(now) or now.boot >= known.until or not known.holds():
             return False
         if transport.get_write_buffer_size():
             return False
@@ -168,7 +168,7 @@ class FastLane:
         if content is not None and self._comes_again(head):
             holds = self._at_once[route.name].still_holds(found, sitting.space.location, asked)
             until = now.boot + found.ttl
-            self._keep(head, _Answer(content, int(now.wall), until, holds, series, size))
+            self._keep(head, _Answer(content, _seconds(now), until, holds, series, size))
         return True
 
     def _write(
@@ -278,6 +278,10 @@ class FastLane:
         if not isinstance(request, Request):
             return None
         return self._at_once[route.name].sit(request)
+
+
+def _seconds(now: Now) -> tuple[int, int]:
+    return int(now.boot), int(now.wall)
 
 
 def _status(found: Absence | Bytes) -> int:
