@@ -30,7 +30,7 @@ class Street:
 
     def __init__(self, house, port, wire, plain):
         self.house = house
-        self.lane = port.lane
+        self.lane = port.fast_lane
         self.port = port
         self._wire = wire
         self._plain = plain
@@ -398,7 +398,7 @@ async def test_where_no_absence_is_remembered_none_is_answered(streets):
     async with data_port(street.house) as port, await port.connect() as wire:
         for _ in range(3):
             await wire.ask(get(HOLE))
-        assert port.lane.answered == 0
+        assert port.fast_lane.answered == 0
 
 
 async def test_credentials_have_seats_of_their_own(streets):
@@ -435,9 +435,9 @@ async def test_a_route_s_prefix_and_upstream_s_are_its_own(streets):
                 await street.house.settled()
                 quick, slow = await wire.ask(get(target)), await other.ask(get(target))
                 assert (quick.status, quick.body) == (slow.status, slow.body)
-        before = port.lane.answered
+        before = port.fast_lane.answered
         assert (await wire.ask(get(b"/era5/c/0"))).body == SMALL_BODY
-        assert port.lane.answered == before + 1
+        assert port.fast_lane.answered == before + 1
         await port.until_ended(25)
         assert port.routes[-1] == "/era5"
 

@@ -43,6 +43,11 @@ class Port:
     """What each counted under, in the same order."""
     lane: FastLane | None = None
 
+    @property
+    def fast_lane(self) -> FastLane:
+        assert self.lane is not None, "this port has none"
+        return self.lane
+
     def request_ended(
         self,
         route: str,
