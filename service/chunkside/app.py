@@ -26,6 +26,7 @@ from chunkside.core.entry import Now
 from chunkside.core.index import Index
 from chunkside.gateway.at_once import AtOnce
 from chunkside.gateway.errors import StoreFault
+from chunkside.gateway.ports import Clock
 from chunkside.gateway.sweeper import Sweeper
 from chunkside.gateway.tasks import Tasks
 from chunkside.metrics import GaugeReading
@@ -96,10 +97,7 @@ class SystemClock:
 
 
 if sys.platform == "linux":
-
-    def boot_seconds() -> float:
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-
+    boot_seconds = partial(time.clock_gettime, time.CLOCK_BOOTTIME)
 else:
     # Nearest to it elsewhere; whether it counts suspends differs.
     boot_seconds = time.monotonic
@@ -248,13 +246,7 @@ class Sidecar:
             instance,
             self._allowed_hosts,
         )
-        self._lane = FastLane(
-            [(each.route, AtOnce(each.edges)) for each in self._routes],
-            self._port.is_welcome,
-            self._metrics,
-            self._port.via,
-            ground.clock,
-        )
+        self._lane = self._make_lane(ground.clock)
         self._console = SidecarConsole(
             settings,
             None if cache.chosen is None else cache.chosen.directory,
@@ -281,6 +273,16 @@ class Sidecar:
         self._listening: list[asyncio.Server] = []
         self._admin: web.AppRunner | None = None
         self._metrics.watch(self._read_gauges)
+
+    def _make_lane(self, clock: Clock) -> FastLane:
+        return FastLane(
+            [(each.route, AtOnce(each.edges)) for each in self._routes],
+            self._port.is_welcome,
+            self._metrics,
+            self._port.via,
+            clock,
+            boot_seconds,
+        )
 
     def _make_store(self) -> DiskBodyStore | MemoryBodyStore:
         cache = self._cache

@@ -25,7 +25,8 @@ events {{ worker_connections 2048; }}
 http {{
     access_log off;
     sendfile on;
-    tcp_nopush on;
+    tcp_nopush off;
+    open_file_cache max=10000 inactive=1h;
     keepalive_timeout 65;
     keepalive_requests 100000000;
     {extra}

@@ -105,6 +105,7 @@ async def data_port(
             port,
             handler.via,
             house.edges.clock,
+            house.now.boot_seconds,
         )
     server = Server(
         handler,

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
 from chunkside.aiohttp_internals import parse_head
 from chunkside.core.cache_status import Result
 from chunkside.core.decision import Whole
-from chunkside.core.entry import Now, Part, Stored
+from chunkside.core.entry import Part, Stored
 from chunkside.core.fields import Fields
 from chunkside.core.heads import head_of, head_of_absence
 from chunkside.core.key import class_of_path, has_dot_segment
@@ -48,23 +47,21 @@ _Seats = dict[str, Sitting | None]
 
 
 class _Answer:
-    """A whole answer to a whole head, as of one second of both clocks. `until`: by the boot clock,
-    when it is fresh no longer; `holds`: whether it would be found again.
+    """A whole answer to a whole head. `until`: by the boot clock, when it is fresh no longer or its
+    Date and Age are of another second; `holds`: whether it would be found again.
     """
 
-    __slots__ = ("content", "holds", "seconds", "series", "size", "until")
+    __slots__ = ("content", "holds", "series", "size", "until")
 
     def __init__(
         self,
         content: bytes,
-        seconds: tuple[int, int],
         until: float,
         holds: Callable[[], bool],
         series: Series,
         size: int,
     ) -> None:
         self.content = content
-        self.seconds = seconds
         self.until = until
         self.holds = holds
         self.series = series
@@ -73,6 +70,7 @@ class _Answer:
 
 class FastLane:
     """`is_welcome`: whether a GET with these fields may ask at all, whatever its target.
+    `boot_clock`: the one of `clock` that never steps, alone and so quicker.
 
     `answered` counts what it took upon itself.
     """
@@ -84,6 +82,7 @@ class FastLane:
         observer: RequestObserver,
         via: bytes,
         clock: Clock,
+        boot_clock: Callable[[], float],
     ) -> None:
         self.answered = 0
         self._at_once = {route.name: at_once for route, at_once in routes}
@@ -95,6 +94,7 @@ class FastLane:
         self._via = via
         self._empty = end_head(via, 0)
         self._clock = clock
+        self._boot_clock = boot_clock
         # By header block; None for what the full parser has to see each time.
         self._known: dict[bytes, _Seats | None] = {}
         self._met_once: set[bytes] = set()
@@ -109,19 +109,16 @@ class FastLane:
         known = self._answers.get(data)
         if known is None:
             return False
-        started = time.perf_counter()
-        now = self._clock.now()
-        if known.seconds != _seconds(now) or now.boot >= known.until or not known.holds():
-            return False
-        if transport.get_write_buffer_size():
+        started = self._boot_clock()
+        if started >= known.until or not known.holds() or transport.get_write_buffer_size():
             return False
         transport.write(known.content)
         self.answered += 1
-        known.series.ended(known.size, time.perf_counter() - started)
+        known.series.ended(known.size, self._boot_clock() - started)
         return True
 
     def answer(self, head: bytes, transport: asyncio.Transport) -> bool:
-        started = time.perf_counter()
+        started = self._boot_clock()
         end = head.find(b" ", 4)
         if head[:5] != b"GET /" or head[end : end + 11] != _LINE_END:
             return False
@@ -164,11 +161,11 @@ class FastLane:
         result: Result = "negative_hit" if isinstance(found, Absence) else "hit"
         series = self._observer.series(route.name, key_class, "GET", result, status)
         self.answered += 1
-        series.ended(size, time.perf_counter() - started)
+        series.ended(size, self._boot_clock() - started)
         if content is not None and self._comes_again(head):
             holds = self._at_once[route.name].still_holds(found, sitting.space.location, asked)
-            until = now.boot + found.ttl
-            self._keep(head, _Answer(content, _seconds(now), until, holds, series, size))
+            until = now.boot + min(found.ttl, 1 - now.boot % 1, 1 - now.wall % 1)
+            self._keep(head, _Answer(content, until, holds, series, size))
         return True
 
     def _write(
@@ -278,10 +275,6 @@ class FastLane:
         if not isinstance(request, Request):
             return None
         return self._at_once[route.name].sit(request)
-
-
-def _seconds(now: Now) -> tuple[int, int]:
-    return int(now.boot), int(now.wall)
 
 
 def _status(found: Absence | Bytes) -> int:
