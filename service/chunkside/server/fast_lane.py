@@ -38,10 +38,10 @@ _LINE_END: Final = b" HTTP/1.1\r\n"
 _MOST_BLOCKS: Final = 256
 _MOST_HEADS: Final = 4096
 # Up to this size a body is joined to its head: one buffer for the transport.
-_JOINED_BYTES: Final = 16 << 10
+_JOINED_BYTES: Final = 128 << 10
 _LONGEST_TTL: Final = 1e15
 _MOST_ANSWERS: Final = 8192
-_MOST_ANSWER_BYTES: Final = 8 << 20
+_MOST_ANSWER_BYTES: Final = 16 << 20
 
 _Seats = dict[str, Sitting | None]
 
