@@ -91,6 +91,13 @@ class RawResponse(web.StreamResponse):
         writer._headers_written = False
         writer._headers_buf = self._head
 
+    def send_head(self) -> None:
+        """Sends the head by itself. Else the first piece would be joined to it, which copies pages
+        of a mapping, and reads them in the loop's thread.
+        """
+        assert self._payload_writer is not None
+        self._payload_writer.send_headers()
+
     async def write_eof(self, data: bytes = b"") -> None:
         await super().write_eof(data or self._whole)
 

@@ -34,8 +34,9 @@ from chunkside.core.request import Request
 from chunkside.core.variants import choose, is_selected_by
 from chunkside.gateway.edges import Edges
 from chunkside.gateway.ports import Buffer
+from chunkside.gateway.reply import SLICE_BYTES
 
-MOST_BYTES: Final = 256 << 10
+MOST_BYTES: Final = SLICE_BYTES
 """More is read piece by piece, at the client's pace."""
 # Of these an answer depends on what is held, of those below on how old it is.
 _DEPENDS: Final = frozenset(

@@ -34,7 +34,11 @@ class BodyReader(Protocol):
         ...
 
     def read_now(self, start: int, size: int) -> Buffer | None:
-        """Exactly these bytes where that needs no waiting (few, and in memory), else None."""
+        """Exactly these bytes where that needs no waiting (1 MiB at most, and in memory), else
+        None.
+
+        More than 256 KiB may be a mapping, which nobody but a transport may touch.
+        """
         ...
 
 

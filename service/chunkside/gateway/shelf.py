@@ -15,6 +15,7 @@ from chunkside.core.ranges import select
 from chunkside.core.request import Request
 from chunkside.gateway.edges import Edges
 from chunkside.gateway.errors import BodyTorn, StoreFault
+from chunkside.gateway.growing import SMALL_BODY_BYTES
 from chunkside.gateway.origin import rest_until
 from chunkside.gateway.ports import BodyReader, Buffer, OriginRequest
 from chunkside.gateway.reply import SLICE_BYTES, Reply
@@ -53,7 +54,10 @@ class Shelf:
             if reader is None:
                 return None
             if is_get and head.length:
-                at_hand = reader.read_now(head.first - file.first, head.length)
+                is_small = head.length <= SMALL_BODY_BYTES
+                at_hand = (
+                    reader.read_now(head.first - file.first, head.length) if is_small else None
+                )
                 body = (
                     self._stream(request, stored, _Source(reader, file.first), head)
                     if at_hand is None

@@ -40,7 +40,10 @@ _MOST_HEADS: Final = 4096
 # Up to this size a body is joined to its head: one buffer for the transport.
 _JOINED_BYTES: Final = 128 << 10
 _LONGEST_TTL: Final = 1e15
-_MOST_ANSWERS: Final = 8192
+# A client that asks again before it has read so much is answered at its own pace. (The last bytes
+# of an answer count for a moment after they have gone.)
+_MOST_QUEUED_BYTES: Final = 1 << 20
+_MOST_ANSWERS: Final = 16_384
 _MOST_ANSWER_BYTES: Final = 16 << 20
 
 _Seats = dict[str, Sitting | None]
@@ -103,6 +106,7 @@ class FastLane:
         self._answers: dict[bytes, _Answer] = {}
         self._answer_bytes = 0
         self._came_once: set[int] = set()
+        self._this_second = 0
 
     def recall(self, data: bytes, transport: asyncio.Transport) -> bool:
         """Answers a head whose answer is known and still holds; else leaves everything as it is."""
@@ -110,7 +114,8 @@ class FastLane:
         if known is None:
             return False
         started = self._boot_clock()
-        if started >= known.until or not known.holds() or transport.get_write_buffer_size():
+        is_crowded = transport.get_write_buffer_size() > _MOST_QUEUED_BYTES
+        if started >= known.until or is_crowded or not known.holds():
             return False
         transport.write(known.content)
         self.answered += 1
@@ -130,7 +135,7 @@ class FastLane:
         if seats is None:
             self._meet(block)
             return False
-        if transport.get_write_buffer_size() or transport.is_closing():
+        if transport.get_write_buffer_size() > _MOST_QUEUED_BYTES or transport.is_closing():
             return False
         return self._answer(seats, target, range_value, transport, head, started)
 
@@ -162,7 +167,7 @@ class FastLane:
         series = self._observer.series(route.name, key_class, "GET", result, status)
         self.answered += 1
         series.ended(size, self._boot_clock() - started)
-        if content is not None and self._comes_again(head):
+        if content is not None and self._comes_again(head, int(now.boot)):
             holds = self._at_once[route.name].still_holds(found, sitting.space.location, asked)
             until = now.boot + min(found.ttl, 1 - now.boot % 1, 1 - now.wall % 1)
             self._keep(head, _Answer(content, until, holds, series, size))
@@ -186,8 +191,11 @@ class FastLane:
 
     # Whole answers.
 
-    def _comes_again(self, head: bytes) -> bool:
-        """Whether a head came before, not long ago: what is read once isn't worth keeping."""
+    def _comes_again(self, head: bytes, second: int) -> bool:
+        """Whether a head came before in the same second, for which its answer would be kept."""
+        if second != self._this_second:
+            self._this_second = second
+            self._came_once.clear()
         if head in self._answers:
             return True
         name = hash(head)

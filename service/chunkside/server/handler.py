@@ -223,6 +223,7 @@ class _Sending:
             self.body_bytes = 0 if http.method == "HEAD" else len(body)
             return response
         await response.prepare(http)
+        response.send_head()
         try:
             async for piece in body:
                 await response.write(piece)

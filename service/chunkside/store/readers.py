@@ -96,10 +96,10 @@ class DiskReader:
         return os.fstat(self._file.fd).st_nlink == 0
 
     def read_now(self, start: int, size: int) -> Buffer | None:
-        if size > SMALL_BYTES:
-            return None
         if size == 0:
             return b""
+        if size > SMALL_BYTES:
+            return self._view_now(self._offset + start, size)
         try:
             if self._shared.can_read_without_waiting:
                 return read_without_waiting(self._file.fd, size, self._offset + start)
@@ -108,6 +108,12 @@ class DiskReader:
             if fault.errno == errno.EOPNOTSUPP:
                 self._shared.can_read_without_waiting = False
             return None
+
+    def _view_now(self, at: int, size: int) -> memoryview | None:
+        if size > SLICE_BYTES or not self._is_mapped():
+            return None
+        mapping = self._map()
+        return mapping.view[at : at + size] if mapping.is_resident(at, size) else None
 
     def _read_resident(self, at: int, size: int) -> bytes | None:
         """For file systems without RWF_NOWAIT, once there is a mapping."""
