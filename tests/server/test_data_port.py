@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import socket
+import struct
 
 import pytest
 
@@ -590,5 +592,20 @@ def test_every_request_is_counted_once(on_a_loop):
         await port.until_ended(7)
         results = [each.result for each in port.ended]
         assert results == ["miss", "hit", "miss", "negative_hit", "bypass", "error", "error"]
+
+    on_a_loop(scenario)
+
+
+def test_a_client_that_goes_before_it_is_answered_is_counted(on_a_loop):
+    async def scenario(house, port, wire):
+        gate = house.origin.hold(KEY)
+        await wire.send(get())
+        await gate.reached()
+        sock = wire.writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        wire.writer.transport.abort()
+        await port.until_ended(1)
+        assert port.ended == [Ended("GET", "error", None, 0)]
+        gate.open()
 
     on_a_loop(scenario)

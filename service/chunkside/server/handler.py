@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import struct
 import time
@@ -58,8 +59,16 @@ class DataPort:
             reply, key_class = refusal(request), "chunk"
             is_in_step = request.slug not in OUT_OF_STEP
         else:
-            reply = await self._ask(name, request, upload)
             key_class, is_in_step = request.key_class, True
+            try:
+                reply = await self._ask(name, request, upload)
+            except asyncio.CancelledError:
+                # The client has gone, and nobody was answered.
+                self._observer.request_ended(
+                    *(name, key_class, http.method, "error", None, 0),
+                    time.perf_counter() - started,
+                )
+                raise
         if not isinstance(request, Reply):
             self._tell_pages(name, reply, fields)
         if upload is not None:
