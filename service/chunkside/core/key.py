@@ -28,6 +28,7 @@ METADATA_NAMES = (
     "*.yaml",
 )
 _PLAIN_METADATA = frozenset(name for name in METADATA_NAMES if "*" not in name)
+_LISTING_PARAMETERS = frozenset([b"list-type", b"delimiter", b"encoding-type"])
 _DOT_SEGMENT = re.compile(rb"/\.\.?(?:/|$)")
 
 
@@ -178,7 +179,7 @@ def is_array_document(target: bytes) -> bool:
 
 def classify(target: bytes, extra_metadata_names: tuple[str, ...] = ()) -> KeyClass:
     path = object_path(target)
-    if path.endswith(b"/"):
+    if path.endswith(b"/") or _asks_for_a_listing(target):
         return "listing"
     directory, _, name_bytes = path.rpartition(b"/")
     name = name_bytes.decode(errors="replace")
@@ -189,3 +190,15 @@ def classify(target: bytes, extra_metadata_names: tuple[str, ...] = ()) -> KeyCl
     if any(fnmatchcase(name, pattern) for pattern in extra_metadata_names):
         return "metadata"
     return "chunk"
+
+
+def _asks_for_a_listing(target: bytes) -> bool:
+    """Whether a query is one by which object stores are asked what they hold: S3's and GCS's
+    parameters, or Azure's. Their clients use them through plain HTTP upstreams too.
+    """
+    query = target.partition(b"?")[2]
+    if not query:
+        return False
+    parameters = query.split(b"&")
+    names = {parameter.partition(b"=")[0] for parameter in parameters}
+    return not names.isdisjoint(_LISTING_PARAMETERS) or b"comp=list" in parameters
