@@ -17,7 +17,7 @@ help:
 	@echo 'make test                            all tests, then branch coverage of core (ARGS="tests/core -k name": only these)'
 	@echo 'make check                           ruff, mypy, import-linter, source checks, locks, docs'
 	@echo 'make servers                         apt-get install the servers that end-to-end tests use'
-	@echo 'make clients                         heavier readers and the S3 emulator for end-to-end tests'
+	@echo 'make clients                         readers of many kinds and the S3 emulator for end-to-end tests'
 	@echo 'make suite                           the public suite of HTTP cache tests (by npm)'
 	@echo 'make bench | soak | sharing          measurements; long runs, of one sidecar and of three on one directory'
 	@echo 'make mutants                         do the tests notice a broken rule?'
@@ -79,6 +79,8 @@ servers:
 clients: need-python
 	@$(PYTHON) scripts/venv.py --without-package .venv-clients locks/clients.txt
 	@$(PYTHON) scripts/venv.py --without-package .venv-moto locks/moto.txt
+	@if command -v npm >/dev/null; then set -x; cd tests/web_clients && npm ci --ignore-scripts --no-audit --no-fund; \
+	else echo 'zarrita and geotiff.js are left out: they need Node.js and npm' >&2; fi
 
 suite:
 	@command -v npm >/dev/null || { echo 'make suite needs Node.js and npm' >&2; exit 2; }
