@@ -79,6 +79,7 @@ servers:
 clients: need-python
 	@$(PYTHON) scripts/venv.py --without-package .venv-clients locks/clients.txt
 	@$(PYTHON) scripts/venv.py --without-package .venv-moto locks/moto.txt
+	@$(PYTHON) scripts/venv.py --without-package .venv-neuroglancer locks/neuroglancer.txt
 	@if command -v npm >/dev/null; then set -x; cd tests/web_clients && npm ci --ignore-scripts --no-audit --no-fund; \
 	else echo 'zarrita and geotiff.js are left out: they need Node.js and npm' >&2; fi
 
@@ -112,6 +113,6 @@ lock: $(if $(filter .venv-dev/%,$(UV)),dev-venv,need-python)
 	$(PYTHON) scripts/lock.py --uv $(UV) $(if $(UPGRADE),--upgrade)
 
 clean:
-	rm -rf .venv .venv-demo .venv-dev .venv-clients .venv-moto .venv.lock .venv-*.lock
+	rm -rf .venv .venv-demo .venv-dev .venv-clients .venv-moto .venv-neuroglancer .venv.lock .venv-*.lock
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* dist build
 	find service tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.readers import HEAD_OF_ABSENT, LISTING, RANGE_OF_ABSENT, READERS
-from tests.e2e.test_clients import WEB_READERS
+from tests.e2e.test_clients import NEUROGLANCER, WEB_READERS
 
 ROOT = Path(__file__).resolve().parents[2]
 AGAIN = {
@@ -23,7 +23,7 @@ def locked() -> dict[str, str]:
     """Versions by package, of Python and of the web."""
     found: dict[str, str] = {}
     # Of what both hold, the clients' own comes last and is told.
-    for name in ("moto", "clients"):
+    for name in ("moto", "clients", "neuroglancer"):
         lock = (ROOT / f"locks/{name}.txt").read_text(encoding="utf-8")
         found.update(re.findall(r"^([a-z0-9-]+)==(\S+)", lock, re.MULTILINE))
     web = (ROOT / "tests/web_clients/package.json").read_text(encoding="utf-8")
@@ -47,4 +47,5 @@ def test_it_names_each_client_with_its_locked_versions_and_what_it_asks_for_agai
 
     expected = {each.name: row(each.packages, each.asks_again) for each in READERS.values()}
     expected |= {each.name: row((each.package,), each.asks_again) for each in WEB_READERS}
+    expected |= {each.name: row(("neuroglancer",), each.asks_again) for each in NEUROGLANCER}
     assert rows == expected

@@ -268,21 +268,73 @@ def test_a_reader_in_a_page_of_a_listed_origin_reads_the_same_cold_and_warm(
     tmp_path: Path,
     record_property: Record,
 ) -> None:
-    pair = files_for_pages
-    told = {"name": json.dumps(reader.name), "url": json.dumps(pair.sidecar.url)}
-    pair.forget()
-    counts = [pair.asked()]
-    found = []
-    # A page names a version (If-Range) as soon as it has some of it, which may be before that is
-    # kept; what is passed on then is kept at the second visit.
-    for turn in ("cold", "warming", "warm"):
-        # A new home, so that nothing is in the browser's own cache.
-        home = tmp_path / turn
-        home.mkdir()
-        found.append(page.visit(home, SCRIPT % told))
-        counts.append(pair.asked())
-    cold, warm = counts[1] - counts[0], counts[3] - counts[2]
+    told = {"name": json.dumps(reader.name), "url": json.dumps(files_for_pages.sidecar.url)}
+    found, cold, warm = visit(page, files_for_pages, tmp_path, SCRIPT % told)
     versions = reader.versions() | {"Chromium": chromium_version()}
     record_property(PROPERTY, (f"{reader.name} in Chromium", versions, cold.total(), warm.total()))
     assert found == [{"digest": samples.digests[reader.sample]}] * 3
+    assert_warm(cold, warm, reader.asks_again)
+
+
+def visit(page: Page, pair: Pair, home: Path, script: str) -> tuple[list[Any], Asked, Asked]:
+    """What three visits found, and what the first and the last cost the origin.
+
+    A page names a version (If-Range) as soon as it has some of it, which may be before that is
+    kept; what is passed on then is kept at the second visit.
+    """
+    pair.forget()
+    counts = [pair.asked()]
+    found = []
+    for turn in ("cold", "warming", "warm"):
+        # A new home, so that nothing is in the browser's own cache.
+        (home / turn).mkdir()
+        found.append(page.visit(home / turn, script))
+        counts.append(pair.asked())
+    return found, counts[1] - counts[0], counts[3] - counts[2]
+
+
+@dataclass(frozen=True)
+class Neuroglancer:
+    name: str
+    array: str
+    asks_again: frozenset[tuple[str, str, str]] = frozenset()
+
+
+NEUROGLANCER = (
+    Neuroglancer("Neuroglancer", "sparse.zarr"),
+    Neuroglancer("Neuroglancer, shards", "sharded.zarr", frozenset([HEAD_OF_ABSENT])),
+)
+
+
+@pytest.mark.browser
+@pytest.mark.server("nginx")
+@pytest.mark.client("neuroglancer")
+@pytest.mark.parametrize("reader", NEUROGLANCER, ids=[slug(each.name) for each in NEUROGLANCER])
+def test_neuroglancer_shows_the_same_cold_and_warm(
+    reader: Neuroglancer,
+    samples: Samples,
+    files: Pair,
+    python_with: Callable[[str], str],
+    tmp_path: Path,
+    record_property: Record,
+) -> None:
+    # It isn't imported: nothing that its Python part needs is there.
+    where = (
+        "import importlib.metadata as m, importlib.util as u, json; print(json.dumps(["
+        "u.find_spec('neuroglancer').submodule_search_locations[0], m.version('neuroglancer')]))"
+    )
+    package, version = run(python_with("neuroglancer"), "-c", where)
+    page = Page(Path(package) / "static/client")
+    flags = (*ANY_DISK, "--cors-origins", page.origin)
+    try:
+        with Sidecar(files.origin, tmp_path / "cache", flags) as sidecar:
+            source = json.dumps(f"zarr3://{sidecar.url}/{BUCKET}/{reader.array}")
+            script = (WEB_CLIENTS / "neuroglancer.js").read_text(encoding="utf-8")
+            pair = Pair(files.origin, sidecar)
+            found, cold, warm = visit(page, pair, tmp_path, script.replace("SOURCE", source))
+    finally:
+        page.close()
+    versions = {"neuroglancer": version, "Chromium": chromium_version()}
+    record_property(PROPERTY, (f"{reader.name} in Chromium", versions, cold.total(), warm.total()))
+    assert found == [{"digest": samples.digests["sparse"]}] * 3
     assert_warm(cold, warm, reader.asks_again)

@@ -26,7 +26,11 @@ IMAGE_ENGINES = ("docker", "podman")
 SUITE = "tests/cache_suite/node_modules/http-cache-tests"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 WEB_CLIENTS = "tests/web_clients/node_modules"
-CLIENT_PYTHONS = (".venv-clients/bin/python", ".venv-moto/bin/python")
+CLIENT_PYTHONS = (
+    ".venv-clients/bin/python",
+    ".venv-moto/bin/python",
+    ".venv-neuroglancer/bin/python",
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
