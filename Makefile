@@ -89,6 +89,9 @@ suite:
 
 bench: $(if $(wildcard tests/bench/__main__.py),dev-venv)
 	@test -f tests/bench/__main__.py || { echo 'bench: nothing to run yet' >&2; exit 2; }
+	@command -v varnishd >/dev/null || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || \
+		env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends varnish || \
+		echo 'bench: Varnish can not be installed here' >&2
 	.venv-dev/bin/python -m tests.bench $(ARGS)
 
 soak: $(if $(wildcard tests/bench/soak.py),dev-venv)

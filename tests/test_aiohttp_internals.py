@@ -76,7 +76,7 @@ def test_without_its_c_parser_it_is_unfit(monkeypatch):
         (web.StreamResponse, ["_prepare_headers", "_write_headers", "_payload_writer"]),
         (web.Server, ["__call__"]),
         (StreamWriter, ["_write", "enable_chunking", "length", "output_size"]),
-        (StreamWriter, ["_headers_buf", "_headers_written"]),
+        (StreamWriter, ["_headers_buf", "_headers_written", "send_headers"]),
         (ClientRequest, ["send", "url", "original_url", "_continue"]),
         (ClientSession, ["_retry_connection"]),
         (aiohttp.TCPConnector, ["connect", "_get", "_keepalive_timeout"]),

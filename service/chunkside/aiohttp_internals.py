@@ -10,18 +10,20 @@ for a 100 only so long, and takes a connection for a write only where that was u
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, Final, Literal
 
 import aiohttp
-from aiohttp import http_parser, web, web_protocol
+from aiohttp import HttpVersion11, http_parser, web, web_protocol
 from aiohttp.abc import AbstractStreamWriter
+from aiohttp.base_protocol import BaseProtocol
 from aiohttp.client_exceptions import ServerDisconnectedError
 from aiohttp.client_reqrep import ClientRequest, ClientResponse
 from aiohttp.helpers import set_result
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
-from aiohttp.streams import StreamReader
+from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from yarl import URL
 
 from chunkside.core.request import SAFE_METHODS
@@ -88,6 +90,13 @@ class RawResponse(web.StreamResponse):
         writer: Any = self._payload_writer
         writer._headers_written = False
         writer._headers_buf = self._head
+
+    def send_head(self) -> None:
+        """Sends the head by itself. Else the first piece would be joined to it, which copies pages
+        of a mapping, and reads them in the loop's thread.
+        """
+        assert self._payload_writer is not None
+        self._payload_writer.send_headers()
 
     async def write_eof(self, data: bytes = b"") -> None:
         await super().write_eof(data or self._whole)
@@ -161,6 +170,27 @@ def which_is_too_large(error: BaseException | None) -> Literal["target", "fields
         return "target" if LONGEST_TARGET in error.args else "fields"
     is_count = isinstance(error, HttpProcessingError) and error.message == _TOO_MANY_FIELDS
     return "fields" if is_count else None
+
+
+def parse_head(head: bytes) -> tuple[tuple[bytes, bytes], ...] | None:
+    """The fields of a whole request head, byte for byte; None where it is no request of HTTP/1.1,
+    announces a body or asks for more than an answer.
+    """
+    loop = asyncio.get_running_loop()
+    parser = http_parser.HttpRequestParser(
+        BaseProtocol(loop), loop, 2**16, max_line_size=LONGEST_TARGET, max_field_size=LONGEST_FIELD
+    )
+    try:
+        messages, is_upgraded, tail = parser.feed_data(head)
+    except HttpProcessingError:
+        return None
+    if len(messages) != 1 or is_upgraded or tail:
+        return None
+    [(message, payload)] = messages
+    asks_for_more = message.should_close or message.chunked or message.upgrade
+    is_empty = payload is EMPTY_PAYLOAD
+    is_plain = is_empty and not asks_for_more and message.version == HttpVersion11
+    return tuple(message.raw_headers) if is_plain else None
 
 
 # The front owns the timers of a quiet connection. 0 would not switch aiohttp's own off: it would

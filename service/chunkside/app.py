@@ -24,13 +24,16 @@ from chunkside.console import SidecarConsole
 from chunkside.core.budget import Limits
 from chunkside.core.entry import Now
 from chunkside.core.index import Index
+from chunkside.gateway.at_once import AtOnce
 from chunkside.gateway.errors import StoreFault
+from chunkside.gateway.ports import Clock
 from chunkside.gateway.sweeper import Sweeper
 from chunkside.gateway.tasks import Tasks
 from chunkside.metrics import GaugeReading
 from chunkside.routing import Ground, open_routes
 from chunkside.server.admin import admin_app
 from chunkside.server.crowd import Crowd
+from chunkside.server.fast_lane import FastLane
 from chunkside.server.front import Front, Timers
 from chunkside.server.handler import DataPort
 from chunkside.server.listeners import (
@@ -94,10 +97,7 @@ class SystemClock:
 
 
 if sys.platform == "linux":
-
-    def boot_seconds() -> float:
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-
+    boot_seconds = partial(time.clock_gettime, time.CLOCK_BOOTTIME)
 else:
     # Nearest to it elsewhere; whether it counts suspends differs.
     boot_seconds = time.monotonic
@@ -246,6 +246,7 @@ class Sidecar:
             instance,
             self._allowed_hosts,
         )
+        self._lane = self._make_lane(ground.clock)
         self._console = SidecarConsole(
             settings,
             None if cache.chosen is None else cache.chosen.directory,
@@ -272,6 +273,16 @@ class Sidecar:
         self._listening: list[asyncio.Server] = []
         self._admin: web.AppRunner | None = None
         self._metrics.watch(self._read_gauges)
+
+    def _make_lane(self, clock: Clock) -> FastLane:
+        return FastLane(
+            [(each.route, AtOnce(each.edges)) for each in self._routes],
+            self._port.is_welcome,
+            self._metrics,
+            self._port.via,
+            clock,
+            boot_seconds,
+        )
 
     def _make_store(self) -> DiskBodyStore | MemoryBodyStore:
         cache = self._cache
@@ -302,7 +313,7 @@ class Sidecar:
             self._background.start(spare_from_collection(scan), "sparing what is scanned")
         timers = Timers(self._settings.header_timeout, self._settings.idle_timeout)
         for sock in (sock for listener in data for sock in listener.sockets):
-            make = partial(Front, self._server, self._port, timers, self._crowd)
+            make = partial(Front, self._server, self._port, timers, self._crowd, self._lane)
             self._listening.append(await loop.create_server(make, sock=sock, backlog=BACKLOG))
         self._admin = web.AppRunner(
             admin_app(self._console, self._metrics, self._allowed_hosts), access_log=None

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
+import shutil
 import socket
 import subprocess
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 from tests.support.deadline import wait_for
 
-SIZES = {"4k": 4 << 10, "64k": 64 << 10, "1m": 1 << 20}
+SIZES = {"4k": 4 << 10, "64k": 64 << 10, "1m": 1 << 20, "16m": 16 << 20}
+SPARSE_KEYS = 10_000
+"""Of these one in ten is there, of 4 KiB."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 NGINX = """
@@ -25,7 +30,8 @@ events {{ worker_connections 2048; }}
 http {{
     access_log off;
     sendfile on;
-    tcp_nopush on;
+    tcp_nopush off;
+    open_file_cache max=10000 inactive=1h;
     keepalive_timeout 65;
     keepalive_requests 100000000;
     {extra}
@@ -89,6 +95,11 @@ def start_origin(home: Path, running: ExitStack) -> str:
     files.mkdir(mode=0o755)
     for name, size in SIZES.items():
         (files / name).write_bytes(os.urandom(size))
+    sparse = files / "sparse/c"
+    sparse.mkdir(parents=True, mode=0o755)
+    (files / "sparse").chmod(0o755)
+    for number in range(0, SPARSE_KEYS, 10):
+        (sparse / str(number)).write_bytes(os.urandom(4 << 10))
     server = f"root {files}; default_type application/octet-stream;"
     return _start_nginx(home, "origin", running, 1, extra="", server=server).url
 
@@ -119,6 +130,51 @@ def start_chunkside(home: Path, origin: str, running: ExitStack, core: int) -> S
     found = re.match(r"data port: (http://\S+)/", process.stdout.readline())
     assert found is not None
     return Server("chunkside", found[1], process.pid)
+
+
+VCL = """
+vcl 4.1;
+backend origin {{ .host = "127.0.0.1"; .port = "{port}"; }}
+sub vcl_backend_response {{ set beresp.ttl = 1h; set beresp.grace = 0s; }}
+"""
+
+
+def start_varnish(home: Path, origin: str, running: ExitStack, core: int) -> Server:
+    """In memory, which is where it is quickest."""
+    port, place = _free_port(), home / "varnish"
+    place.mkdir(mode=0o755)
+    program = home / "origin.vcl"
+    program.write_text(VCL.format(port=origin.rpartition(":")[2]), encoding="utf-8")
+    process = subprocess.Popen(
+        ["taskset", "-c", str(core), "varnishd", "-F", "-n", str(place), "-f", str(program),
+         "-a", f"127.0.0.1:{port}", "-s", "malloc,1g", "-t", "3600",
+         "-p", "thread_pools=1", "-p", "thread_pool_min=50"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    running.callback(_end, process)
+    wait_for(lambda: _answers(port), "Varnish listens")
+    return Server("varnish", f"http://127.0.0.1:{port}", process.pid)
+
+
+def start_floor(running: ExitStack, core: int) -> Server:
+    port = _free_port()
+    process = subprocess.Popen(
+        ["taskset", "-c", str(core), sys.executable, "-m", "tests.bench.floor", str(port)]
+    )
+    running.callback(_end, process)
+    wait_for(lambda: _answers(port), "the floor listens")
+    return Server("floor", f"http://127.0.0.1:{port}", process.pid)
+
+
+def versions() -> str:
+    """Of all that took part."""
+    told = [f"Python {platform.python_version()}", f"Chunkside {version('chunkside')}"]
+    for command in (["nginx", "-v"], ["varnishd", "-V"], ["wrk", "-v"]):
+        if shutil.which(command[0]):
+            ran = subprocess.run(command, capture_output=True, text=True, check=False)
+            said = re.search(r"(?:nginx/|varnish-|wrk (?:debian/)?)[\d.]+", ran.stderr + ran.stdout)
+            told.append(said[0] if said else command[0])
+    return ", ".join(told)
 
 
 def _end(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:

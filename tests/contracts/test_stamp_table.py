@@ -188,3 +188,33 @@ def test_a_doubt_leaves_stamps_alone(table):
     before = table.read(ONE)
     table.doubt(ONE, 7.0)
     assert table.read(ONE) == before
+
+
+def test_a_token_is_that_of_both_stamps(table, clock):
+    for change in (
+        lambda: None,
+        lambda: table.renew(ONE, ends=None),
+        lambda: table.close(FAR, 9.0),
+    ):
+        change()
+        for target in (ONE, OTHER, FAR):
+            assert table.token(target.location, target.path) == table.read(target).token
+
+
+@pytest.mark.parametrize(
+    ("change", "is_seen"),
+    [
+        (lambda table: table.renew(ONE, ends=None), True),
+        (lambda table: table.close(ONE, 9.0), True),
+        (lambda table: table.renew(OTHER, ends=None, whole_location=True), True),
+        (lambda table: table.doubt(FAR, 200.0), True),
+        (lambda table: table.renew(OTHER, ends=None), False),
+        (lambda table: table.renew(FAR, ends=None, whole_location=True), False),
+        (lambda table: table.read(ONE), False),
+    ],
+)
+def test_whoever_watches_an_object_sees_what_becomes_of_it(table, change, is_seen):
+    is_unchanged = table.watch(ONE.location, ONE.path)
+    assert is_unchanged()
+    change(table)
+    assert is_unchanged() is not is_seen

@@ -379,7 +379,7 @@ class IndexModel:
             removed.append(Removal("marker", "index_memory"))
         # Wall time is kept in whole seconds, rounded up.
         sent = absent.requested_at
-        self.cold[key] = replace(absent, requested_at=Now(sent.boot, sent.wall + 1))
+        self.cold[key] = absent._replace(requested_at=Now(sent.boot, sent.wall + 1))
         return removed
 
 

@@ -32,9 +32,8 @@ def test_what_was_stored_is_found_and_nothing_else():
     assert put(index, a) == []
     assert mark(index, b"/b") == []
     assert index.look_up(key(b"/a")) is a
-    assert index.look_up(key(b"/b")) == replace(
-        NAMELESS, requested_at=Now(NOW.boot, NOW.wall + 1.0)
-    )
+    seen = NAMELESS._replace(requested_at=Now(NOW.boot, NOW.wall + 1.0))
+    assert index.look_up(key(b"/b")) == seen
     assert index.look_up(key(b"/c")) is None
     assert index.look_up(key(b"/a", Namespace(HERE, "", b"p"))) is None
     assert index.look_up(key(b"/a", Namespace("http://other:80"))) is None

@@ -223,7 +223,7 @@ def test_a_file_truncated_under_a_reader_is_torn_and_heals(
         # Within the last page of what is left nothing but the file's size shows the cut.
         end = path.stat().st_size - 40 if cut == "by one byte" else length // 2 + 17
         os.truncate(path, end)
-        whole = reader.read_now()
+        whole = reader.read_now(0, reader.length)
         assert whole is None or bytes(whole) == content
         with pytest.raises(BodyTorn):
             await read_all(reader)
@@ -255,7 +255,7 @@ def test_cold_pages_are_read_by_a_thread(store, runner, tmp_path):
                 os.fsync(file.fileno())
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         reader = await store.open(body)
-        whole = reader.read_now()
+        whole = reader.read_now(0, reader.length)
         assert whole is None or bytes(whole) == content
         assert await read_all(reader) == content
 
@@ -525,11 +525,11 @@ def test_small_bodies_are_read_at_once_where_the_file_system_has_no_such_reads(
     async def scenario(store):
         content = some_bytes(SMALL)
         reader = await store.open(await keep(store, content))
-        if reader.read_now() is None:
+        if reader.read_now(0, reader.length) is None:
             assert await read_all(reader) == content
-        assert bytes(reader.read_now() or b"") == content
+        assert bytes(reader.read_now(0, reader.length) or b"") == content
         os.truncate(store._directory.path_of(a_key(), None), 5000)
-        assert reader.read_now() is None
+        assert reader.read_now(0, reader.length) is None
         with pytest.raises(BodyTorn):
             await read_all(reader)
 

@@ -7,13 +7,17 @@ import contextlib
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 from functools import partial
+from types import SimpleNamespace
 from typing import Self
 
 from chunkside.aiohttp_internals import Server
 from chunkside.core.cache_status import Result
+from chunkside.gateway.at_once import AtOnce
 from chunkside.server.crowd import Crowd
+from chunkside.server.fast_lane import FastLane
 from chunkside.server.front import Front, Lane, Timers
 from chunkside.server.handler import DataPort
+from chunkside.server.observer import Series
 from tests.support.fake_upstream import DEADLINE_SECONDS
 from tests.support.house import House
 from tests.support.turns import turns
@@ -37,6 +41,12 @@ class Port:
     ended: list[Ended] = field(default_factory=list)
     routes: list[str] = field(default_factory=list)
     """What each counted under, in the same order."""
+    lane: FastLane | None = None
+
+    @property
+    def fast_lane(self) -> FastLane:
+        assert self.lane is not None, "this port has none"
+        return self.lane
 
     def request_ended(
         self,
@@ -50,6 +60,14 @@ class Port:
     ) -> None:
         self.routes.append(route)
         self.ended.append(Ended(method, result, status, body_bytes))
+
+    def series(
+        self, route: str, key_class: str, method: str, result: Result, status: int | None
+    ) -> Series:
+        def ended(body_bytes: int, seconds: float) -> None:
+            self.request_ended(route, key_class, method, result, status, body_bytes, seconds)
+
+        return SimpleNamespace(ended=ended)
 
     async def connect(self, limit: int = 1 << 24) -> Wire:
         """`limit`: bytes that the client takes in ahead of being asked for them."""
@@ -70,11 +88,25 @@ async def data_port(
     crowd: Crowd | None = None,
     *,
     beside: Iterable[House] = (),
+    has_fast_lane: bool = True,
 ) -> AsyncIterator[Port]:
-    """The data port as app.py builds it, before a house's gateway and those of routes beside it."""
+    """The data port as app.py builds it, before a house's gateway and those of routes beside it.
+
+    `lane`: another one in the fast lane's place.
+    """
     loop = asyncio.get_running_loop()
     port = Port(0)
-    handler = DataPort([(each.route, each.gateway) for each in (house, *beside)], port, INSTANCE)
+    houses = (house, *beside)
+    handler = DataPort([(each.route, each.gateway) for each in houses], port, INSTANCE)
+    if has_fast_lane and lane is None:
+        lane = port.lane = FastLane(
+            [(each.route, AtOnce(each.edges)) for each in houses],
+            handler.is_welcome,
+            port,
+            handler.via,
+            house.edges.clock,
+            house.now.boot_seconds,
+        )
     server = Server(
         handler,
         handler.error_page,

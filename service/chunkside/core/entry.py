@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from chunkside.core.fields import Fields
 from chunkside.core.key import CacheKey, KeyClass
@@ -13,12 +13,17 @@ BLOCK_BYTES: Final = 512
 _EMPTY_TAGS: Final = (b"", b'""', b'W/""')
 
 
-@dataclass(frozen=True, slots=True)
-class Now:
+class Now(NamedTuple):
     """One reading of both clocks, seconds. `boot` never steps back and counts suspends."""
 
     boot: float
     wall: float
+
+
+def joined(of_object: int, of_location: int) -> int:
+    """A token of two stamps: see StampPair."""
+    turned = (of_location << 32 | of_location >> 32) & 0xFFFF_FFFF_FFFF_FFFF
+    return of_object ^ turned
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +42,7 @@ class StampPair:
         The halves of the location's stamp are swapped, so that its random bits meet the object's
         clock bits and not its random ones.
         """
-        turned = (self.location << 32 | self.location >> 32) & 0xFFFF_FFFF_FFFF_FFFF
-        return self.object ^ turned
+        return joined(self.object, self.location)
 
     def closed_until(self) -> int:
         """Boot-time second until which nothing of the object may be stored."""
@@ -182,8 +186,7 @@ def _first(body: BodyRef) -> int:
     return body.first
 
 
-@dataclass(frozen=True, slots=True)
-class Absent:
+class Absent(NamedTuple):
     """A remembered absence (a marker). The index keeps it packed; this is the unpacked view.
 
     `lifetime`: seconds, already under its ceiling. `allows_any_origin`: the 404 bore

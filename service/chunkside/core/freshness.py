@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from chunkside.core.dates import http_date
@@ -197,7 +197,7 @@ def absence_under(absent: Absent, key_class: KeyClass, policy: Policy) -> Absent
     if not policy.cache_missing or absent.status not in policy.absent_statuses:
         return None
     ceiling = _ceiling_of_absence(key_class, policy)
-    return absent if absent.lifetime <= ceiling else replace(absent, lifetime=ceiling)
+    return absent if absent.lifetime <= ceiling else absent._replace(lifetime=ceiling)
 
 
 def _ceiling_of_absence(key_class: KeyClass, policy: Policy) -> float:

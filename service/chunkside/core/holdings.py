@@ -45,14 +45,17 @@ class Holdings:
         # How many of each kind are of one origin.
         self._by_location: defaultdict[str, Counter[Kind]] = defaultdict(Counter)
         self._slots = Slots()
+        self.touch_at = self._slots.touch
+        self.at_places = self._slots.what
         self._hanging: dict[tuple[int, int], int] = {}
 
     # Looking.
 
     def entry(self, key: CacheKey) -> Entry | None:
         slot = self.places.find(key)
-        if slot is None:
-            return None
+        return None if slot is None else self.entry_at(slot)
+
+    def entry_at(self, slot: int) -> Entry:
         what = self._slots.what[slot]
         return self._slots.unpack(slot) if isinstance(what, bytes) else _as_entry(what)
 

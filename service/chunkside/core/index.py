@@ -7,7 +7,7 @@ revokes, and other bytes limit to more of their own generation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -34,7 +34,7 @@ from chunkside.core.entry import (
     of_variant,
 )
 from chunkside.core.holdings import Holdings, only_body
-from chunkside.core.key import CacheKey, Object
+from chunkside.core.key import CacheKey, Namespace, Object
 from chunkside.core.lease import Lease, Leases
 from chunkside.core.ranges import generation_of, is_changed
 from chunkside.core.room import Room
@@ -48,6 +48,13 @@ class Index:
         self._held = Holdings()
         self._room = Room(self._held, limits)
         self._leases = Leases()
+        # Where a key's entry lies, for as long as nothing else is done here; what lies there, and
+        # the use of it. Asked for by every hit, so without a call in between.
+        self.place_of: Callable[[Namespace, bytes], int | None] = self._held.places.place
+        self.entry_at: Callable[[int], Entry] = self._held.entry_at
+        self.touch_at: Callable[[int], None] = self._held.touch_at
+        # One thing at each place, another one whenever something else is known of its key.
+        self.at_places: Sequence[object] = self._held.at_places
 
     # Looking.
 

@@ -27,7 +27,7 @@ METADATA_NAMES = (
     "*.json",
     "*.yaml",
 )
-_PLAIN_METADATA = frozenset(name for name in METADATA_NAMES if "*" not in name)
+_PLAIN_METADATA = frozenset(name.encode() for name in METADATA_NAMES if "*" not in name)
 _LISTING_PARAMETERS = frozenset([b"list-type", b"delimiter", b"encoding-type"])
 _DOT_SEGMENT = re.compile(rb"/\.\.?(?:/|$)")
 
@@ -79,7 +79,11 @@ def object_path(target: bytes) -> bytes:
     origins resolve.
     """
     path = _decoded_path(target)
-    return _without_dots(path) if _DOT_SEGMENT.search(path) else path
+    return _without_dots(path) if b"/." in path and _DOT_SEGMENT.search(path) else path
+
+
+def has_dot_segment(path: bytes) -> bool:
+    return _DOT_SEGMENT.search(path) is not None
 
 
 def is_plain(target: bytes) -> bool:
@@ -173,22 +177,27 @@ def leaves_its_root(target: bytes) -> bool:
 
 def is_array_document(target: bytes) -> bool:
     """Whether a target is named as what tells the shape of an array or of a group of them."""
-    name = object_path(target).rpartition(b"/")[2].decode("latin-1")
-    return name in _PLAIN_METADATA and name != "repo"
+    name = object_path(target).rpartition(b"/")[2]
+    return name in _PLAIN_METADATA and name != b"repo"
 
 
 def classify(target: bytes, extra_metadata_names: tuple[str, ...] = ()) -> KeyClass:
-    path = object_path(target)
-    if path.endswith(b"/") or _asks_for_a_listing(target):
+    if _asks_for_a_listing(target):
         return "listing"
-    directory, _, name_bytes = path.rpartition(b"/")
-    name = name_bytes.decode(errors="replace")
-    if name in _PLAIN_METADATA or name.endswith((".json", ".yaml")):
+    return class_of_path(object_path(target), extra_metadata_names)
+
+
+def class_of_path(path: bytes, extra_metadata_names: tuple[str, ...] = ()) -> KeyClass:
+    """The class of an object."""
+    name = path[path.rfind(b"/") + 1 :]
+    if not name:
+        return "listing"
+    if name in _PLAIN_METADATA or name.endswith((b".json", b".yaml")) or b"/refs/" in path:
         return "metadata"
-    if directory.endswith(b"/refs") or b"/refs/" in directory:
-        return "metadata"
-    if any(fnmatchcase(name, pattern) for pattern in extra_metadata_names):
-        return "metadata"
+    if extra_metadata_names:
+        text = name.decode(errors="replace")
+        if any(fnmatchcase(text, pattern) for pattern in extra_metadata_names):
+            return "metadata"
     return "chunk"
 
 

@@ -28,8 +28,11 @@ class Places:
         self._spellings: dict[Object, set[CacheKey]] = {}
 
     def find(self, key: CacheKey) -> int | None:
-        space = self._spaces.get(key.namespace)
-        return None if space is None else space.places.get(key.target)
+        return self.place(key.namespace, key.target)
+
+    def place(self, namespace: Namespace, target: bytes) -> int | None:
+        space = self._spaces.get(namespace)
+        return None if space is None else space.places.get(target)
 
     def number(self, namespace: Namespace) -> int:
         """The namespace's number. Something must then be put in it."""

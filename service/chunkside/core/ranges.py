@@ -60,6 +60,13 @@ def exact_part(range_value: bytes) -> Part | None:
     return None if first is None or last is None else Part(first, last)
 
 
+def part_asked(range_value: bytes, length: int) -> Part | None:
+    """The part of `length` bytes that a single range asks for; None where it has none."""
+    bounds = _bounds(range_value)
+    part = None if bounds is None else _part(bounds, length)
+    return part if isinstance(part, Part) else None
+
+
 def part_answered(range_value: bytes, fields: Fields) -> tuple[Part, int] | None:
     """Which part a 206 has, and of how many bytes in all; None where that isn't what was asked."""
     told = _CONTENT_RANGE.fullmatch(fields.combined(b"content-range").strip())

@@ -80,10 +80,22 @@ class Slots:
 
     def touch(self, slot: int) -> None:
         """Puts a place at the used end of its list; a marker becomes hot."""
-        self._unlink(slot)
+        rows, row = self._rows, slot * _ROW
+        after, before = rows[row], rows[row + _PREV]
         if isinstance(self.what[slot], bytes):
-            self._rows[slot * _ROW + _TAG] |= _IS_HOT
-        self._append(slot, self._list_of(slot))
+            tag = rows[row + _TAG]
+            head = HOT
+            if not tag & _IS_HOT:
+                rows[row + _TAG] = tag | _IS_HOT
+                self._count[COLD] -= 1
+                self._count[HOT] += 1
+        else:
+            head = self._list_of(slot)
+        # Out of its place and into the last one: here, since every hit does it.
+        rows[before * _ROW], rows[after * _ROW + _PREV] = after, before
+        last = rows[head * _ROW + _PREV]
+        rows[row], rows[row + _PREV] = head, last
+        rows[last * _ROW] = rows[head * _ROW + _PREV] = slot
 
     def _list_of(self, slot: int) -> int:
         what = self.what[slot]
@@ -134,13 +146,8 @@ class Slots:
         row = slot * _ROW
         wall, boot, lifetime, token = _ABSENCE.unpack_from(self._rows, 4 * (row + _FACTS))
         flags = self._rows[row + _TAG]
-        return Absent(
-            status=410 if flags & _IS_GONE else 404,
-            requested_at=Now(boot, float(wall)),
-            lifetime=lifetime,
-            token=token,
-            allows_any_origin=bool(flags & _ANY_ORIGIN),
-        )
+        status, allows_any_origin = 410 if flags & _IS_GONE else 404, bool(flags & _ANY_ORIGIN)
+        return Absent(status, Now(boot, float(wall)), lifetime, token, allows_any_origin)
 
     def _append(self, slot: int, head: int) -> None:
         rows = self._rows

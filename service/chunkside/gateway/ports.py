@@ -4,7 +4,7 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -33,8 +33,12 @@ class BodyReader(Protocol):
         """
         ...
 
-    def read_now(self) -> Buffer | None:
-        """The whole body where that needs no waiting (small and in memory), else None."""
+    def read_now(self, start: int, size: int) -> Buffer | None:
+        """Exactly these bytes where that needs no waiting (1 MiB at most, and in memory), else
+        None.
+
+        More than 256 KiB may be a mapping, which nobody but a transport may touch.
+        """
         ...
 
 
@@ -222,6 +226,16 @@ class StampTable(Protocol):
     def id(self) -> bytes: ...
 
     def read(self, target: Object) -> StampPair: ...
+
+    def token(self, location: str, path: bytes) -> int:
+        """The token of what `read` gives."""
+        ...
+
+    def watch(self, location: str, path: bytes) -> Callable[[], bool]:
+        """Tells whether the stamps of an object, and the newest doubt, are still what they are now.
+        Quicker than `token`.
+        """
+        ...
 
     def close(
         self,

@@ -15,6 +15,7 @@ from chunkside.core.ranges import select
 from chunkside.core.request import Request
 from chunkside.gateway.edges import Edges
 from chunkside.gateway.errors import BodyTorn, StoreFault
+from chunkside.gateway.growing import SMALL_BODY_BYTES
 from chunkside.gateway.origin import rest_until
 from chunkside.gateway.ports import BodyReader, Buffer, OriginRequest
 from chunkside.gateway.reply import SLICE_BYTES, Reply
@@ -53,11 +54,14 @@ class Shelf:
             if reader is None:
                 return None
             if is_get and head.length:
-                whole = reader.read_now()
+                is_small = head.length <= SMALL_BODY_BYTES
+                at_hand = (
+                    reader.read_now(head.first - file.first, head.length) if is_small else None
+                )
                 body = (
                     self._stream(request, stored, _Source(reader, file.first), head)
-                    if whole is None
-                    else bytes(whole[head.first - file.first : head.end - file.first])
+                    if at_hand is None
+                    else bytes(at_hand)
                 )
         return Reply(head.status, head.fields, body, head.length, result, status, elapsed)
 

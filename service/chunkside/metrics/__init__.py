@@ -21,8 +21,10 @@ from chunkside.core.routes import NO_ROUTE
 from chunkside.metrics.families import (
     DURATION_BUCKETS,
     HELP,
+    Answers,
     Durations,
     GaugeReading,
+    Series,
     counter,
     gauge_families,
     histogram,
@@ -98,9 +100,9 @@ class Metrics(Collector):
         self._routes = tuple(routes)
         self._gauges: Callable[[], GaugeReading] | None = None
         # By route, class, method, result and code; the families are sums over these.
-        self._requests: Counter[tuple[str, str, str, str, str]] = Counter()
-        self._request_durations = defaultdict[tuple[str, str], Durations](Durations)
-        self._response_bytes: Counter[tuple[str, str]] = Counter()
+        self._requests: dict[tuple[str, str, str, str, str], Series] = {}
+        # By route and result.
+        self._answers = defaultdict[tuple[str, str], Answers](Answers)
         self._upstream_requests: Counter[tuple[str, str, str, str]] = Counter()
         self._upstream_durations = {route: Durations() for route in self._routes}
         self._upstream_received = dict.fromkeys(self._routes, 0)
@@ -118,14 +120,10 @@ class Metrics(Collector):
         for route in self._routes:
             for result in RESULTS:
                 code = {"negative_hit": "404", "error": "503"}.get(result, "200")
-                self._requests[route, "chunk", "GET", result, code] = 0
-                self._request_durations[route, result] = Durations()
-                self._response_bytes[route, result] = 0
+                self._series(route, "chunk", "GET", result, code)
             self._upstream_requests[route, "chunk", "GET", "200"] = 0
         if "/" not in self._routes:
-            self._requests[NO_ROUTE, "chunk", "GET", "error", "421"] = 0
-            self._request_durations[NO_ROUTE, "error"] = Durations()
-            self._response_bytes[NO_ROUTE, "error"] = 0
+            self._series(NO_ROUTE, "chunk", "GET", "error", "421")
         for kind in KINDS:
             for reason in REMOVAL_REASONS:
                 self._removals[kind, reason] = 0
@@ -153,9 +151,21 @@ class Metrics(Collector):
         `result` is one of RESULTS; `status` is None where no head was sent; `body_bytes` are those
         that were sent; `seconds` run from the request's head to the answer's end.
         """
-        self._requests[route, key_class, _method(method), result, _code(status)] += 1
-        self._request_durations[route, result].observe(seconds)
-        self._response_bytes[route, result] += body_bytes
+        self.series(route, key_class, method, result, status).ended(body_bytes, seconds)
+
+    def series(
+        self, route: str, key_class: str, method: str, result: str, status: int | None
+    ) -> Series:
+        """What counts requests that are alike in all of this, for whoever has many of them."""
+        return self._series(route, key_class, _method(method), result, _code(status))
+
+    def _series(self, *labels: str) -> Series:
+        route, key_class, method, result, code = labels
+        known = self._requests.get((route, key_class, method, result, code))
+        if known is None:
+            known = Series(self._answers[route, result])
+            self._requests[route, key_class, method, result, code] = known
+        return known
 
     def removed(self, kind: str, reason: str, count: int = 1) -> None:
         """Counts entries that left the index; those that made room are evictions as well."""
@@ -187,8 +197,8 @@ class Metrics(Collector):
 
     def summary(self) -> Summary:
         by_result: Counter[str] = Counter()
-        for (_, _, _, result, _), count in self._requests.items():
-            by_result[result] += count
+        for (_, _, _, result, _), series in self._requests.items():
+            by_result[result] += series.count
         hits = sum(by_result[result] for result in _SERVED_FROM_STORE)
         misses = sum(by_result[result] for result in _BROUGHT_FROM_ORIGIN)
         return Summary(
@@ -221,14 +231,15 @@ class Metrics(Collector):
     def _request_families(self) -> Iterator[Metric]:
         by_result: Counter[tuple[str, str, str, str]] = Counter()
         by_code: Counter[tuple[str, str]] = Counter()
-        for (route, key_class, method, result, code), count in self._requests.items():
-            by_result[route, key_class, method, result] += count
-            by_code[route, code] += count
+        for (route, key_class, method, result, code), series in self._requests.items():
+            by_result[route, key_class, method, result] += series.count
+            by_code[route, code] += series.count
         yield counter("requests", ("route", "class", "method", "result"), by_result.items())
         yield counter("responses", ("route", "code"), by_code.items())
-        durations = self._request_durations.items()
+        durations = [(key, answers.durations) for key, answers in self._answers.items()]
         yield histogram("request_duration_seconds", ("route", "result"), durations)
-        yield counter("response_bytes", ("route", "result"), self._response_bytes.items())
+        sizes = [(key, answers.body_bytes) for key, answers in self._answers.items()]
+        yield counter("response_bytes", ("route", "result"), sizes)
 
     def _upstream_families(self) -> Iterator[Metric]:
         requests = self._upstream_requests.items()

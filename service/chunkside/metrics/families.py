@@ -98,6 +98,27 @@ class Durations:
         return buckets
 
 
+@dataclass(slots=True)
+class Answers:
+    """Of one route and result."""
+
+    durations: Durations = field(default_factory=Durations)
+    body_bytes: int = 0
+
+
+@dataclass(slots=True)
+class Series:
+    """Requests that are alike in all of their labels, and what they have in common with others."""
+
+    answers: Answers
+    count: int = 0
+
+    def ended(self, body_bytes: int, seconds: float) -> None:
+        self.count += 1
+        self.answers.body_bytes += body_bytes
+        self.answers.durations.observe(seconds)
+
+
 def gauge_families(reading: GaugeReading) -> Iterator[Metric]:
     yield _gauge_by_kind("index_entries", reading.index_entries)
     yield _gauge_by_kind("index_memory_bytes", reading.index_memory_bytes)

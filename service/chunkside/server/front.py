@@ -24,6 +24,12 @@ _ASKS_TO_UPGRADE: Final = re.compile(rb"\nupgrade[ \t]*:", re.IGNORECASE)
 
 
 class Lane(Protocol):
+    def recall(self, data: bytes, transport: asyncio.Transport) -> bool:
+        """Answers bytes that were a whole request of no body before, or leaves everything as it is:
+        False.
+        """
+        ...
+
     def answer(self, head: bytes, transport: asyncio.Transport) -> bool:
         """Answers a whole request of no body at once, or leaves everything as it is: False."""
         ...
@@ -55,6 +61,7 @@ class Front(asyncio.Protocol):
         "_handler",
         "_head",
         "_is_clean",
+        "_is_idle",
         "_lane",
         "_loop",
         "_quiet_since",
@@ -81,6 +88,7 @@ class Front(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._head = b""
         self._is_clean = True
+        self._is_idle = False
         self._quiet_since = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -103,6 +111,8 @@ class Front(asyncio.Protocol):
             return
         if not self._head:
             self._quiet_since = self._loop.time()
+            if self._is_recalled(data):
+                return
         head = self._head + data if self._head else data
         end = _END_OF_HEAD.search(head)
         if end is not None:
@@ -115,6 +125,16 @@ class Front(asyncio.Protocol):
         else:
             self._head = head
 
+    def _is_recalled(self, data: bytes) -> bool:
+        lane, transport = self._lane, self._transport
+        if lane is None or transport is None:
+            return False
+        # Once it is idle it stays so until something is handed on.
+        if not self._is_idle and not is_idle(self._handler):
+            return False
+        self._is_idle = True
+        return lane.recall(data, transport)
+
     def _is_taken(self, head: bytes) -> bool:
         lane, transport = self._lane, self._transport
         if lane is None or transport is None or not is_idle(self._handler):
@@ -125,6 +145,7 @@ class Front(asyncio.Protocol):
     def _hand_on(self, data: bytes, *, is_clean: bool) -> None:
         self._head = b""
         self._is_clean = is_clean
+        self._is_idle = False
         # Head by head: aiohttp's parser drops what it was given behind a request to upgrade.
         while (end := _END_OF_HEAD.search(data)) and not _MAY_HAVE_BODY.search(data, 0, end.end()):
             self._handler.data_received(data[: end.end()])

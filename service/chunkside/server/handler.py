@@ -6,12 +6,11 @@ import socket
 import struct
 import time
 from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import Final
 
-from aiohttp import HttpVersion10, web
+from aiohttp import HttpVersion, HttpVersion10, HttpVersion11, web
 
 from chunkside.aiohttp_internals import RawResponse
-from chunkside.core.cache_status import Result
 from chunkside.core.cors import is_preflight
 from chunkside.core.decision import Refuse
 from chunkside.core.fields import Fields
@@ -23,24 +22,10 @@ from chunkside.gateway.gateway import Gateway
 from chunkside.gateway.reply import CAPABILITIES, Reply, own_answer, problem_reply, refusal
 from chunkside.server.head import Connection, render_head
 from chunkside.server.intake import OUT_OF_STEP, Upload, judge_error, judge_framing, judge_neighbour
+from chunkside.server.observer import RequestObserver
 
 _SET_COOKIE: Final = frozenset({b"set-cookie", b"set-cookie2"})
 _NO_BODY: Final = frozenset({204, 304})
-
-
-class RequestObserver(Protocol):
-    def request_ended(
-        self,
-        route: str,
-        key_class: str,
-        method: str,
-        result: Result,
-        status: int | None,
-        body_bytes: int,
-        seconds: float,
-    ) -> None:
-        """Called once for each request, when its answer has been sent or can't be."""
-        ...
 
 
 class DataPort:
@@ -126,7 +111,7 @@ class DataPort:
         target = self._target(http)
         route = self._routes.choose(target)
         name = self._routes.name_of(route)
-        refusal = self._refuse(http, fields)
+        refusal = self._refuse(http.version, http.method, target, fields)
         if refusal is not None:
             return name, refusal
         if ends_here(http.method, target, fields):
@@ -143,10 +128,12 @@ class DataPort:
             return next(iter(self._routes)).at + b"/"
         return http.raw_path.encode("utf-8", "surrogateescape")
 
-    def _refuse(self, http: web.BaseRequest, fields: Fields) -> Refuse | None:
-        """Why nobody who sends this gets an answer, whatever its target."""
-        refusal = judge_framing(http.version, fields) or judge_neighbour(
-            http.method, self._target(http), fields, self._allowed_hosts
+    def _refuse(
+        self, version: HttpVersion, method: str, target: bytes, fields: Fields
+    ) -> Refuse | None:
+        """Why nobody who sends this gets an answer, whatever its path."""
+        refusal = judge_framing(version, fields) or judge_neighbour(
+            method, target, fields, self._allowed_hosts
         )
         if refusal is not None:
             return refusal
@@ -158,6 +145,10 @@ class DataPort:
                 "Set upstream (or that of the route) to the origin itself, not to this sidecar.",
             )
         return None
+
+    def is_welcome(self, fields: Fields) -> bool:
+        """Whether a GET with these fields gets an answer at all, whatever its target."""
+        return self._refuse(HttpVersion11, "GET", b"/", fields) is None
 
     def error_page(
         self, http: web.BaseRequest, status: int, error: BaseException | None
@@ -232,6 +223,7 @@ class _Sending:
             self.body_bytes = 0 if http.method == "HEAD" else len(body)
             return response
         await response.prepare(http)
+        response.send_head()
         try:
             async for piece in body:
                 await response.write(piece)

@@ -13,7 +13,8 @@ from chunkside.core.fields import Fields
 from chunkside.gateway.reply import Reply
 
 _REASONS: Final = {status.value: status.phrase.encode() for status in HTTPStatus}
-_COMPUTED: Final = frozenset({b"age", b"content-length"})
+_LENGTH: Final = frozenset({b"content-length"})
+_COMPUTED: Final = _LENGTH | {b"age"}
 _NO_LENGTH: Final = frozenset({204, 304})
 
 
@@ -25,29 +26,65 @@ class Connection:
     keeps_alive: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """Status line and fields, as far as they don't change by the second."""
+
+    lines: bytes
+    has_date: bool
+
+
 def render_head(reply: Reply, via: bytes, connection: Connection) -> bytes:
     """Status line and fields, byte-exact, with the empty line. No field is folded or re-encoded."""
-    reason = _REASONS.get(reply.status, b"")
-    lines = [b"HTTP/1.1 %d %b" % (reply.status, reason)]
-    fields = reply.fields.without(_COMPUTED) if reply.age is not None else _kept(reply.fields)
-    lines += [b"%b: %b" % line for line in fields]
-    if b"date" not in fields:
-        lines.append(b"Date: " + _http_date(int(time.time())))
+    second, told = int(time.time()), reply.cache_status.render()
+    ended = _end(via, _framing(reply, connection))
     if reply.age is not None:
-        lines.append(b"Age: %d" % min(reply.age, 2**31))
-    lines.append(b"Cache-Status: " + reply.cache_status.render())
-    lines.append(b"Via: " + via)
-    lines += _framing(reply, connection)
-    return b"\r\n".join(lines) + b"\r\n\r\n"
+        begun = begin_head(reply.status, reply.fields)
+        return head_from_store(begun, second, reply.age, told, ended)
+    fields = reply.fields.without(_LENGTH)
+    date = b"" if b"date" in fields else dated(second)
+    return b"%b%bCache-Status: %b\r\n%b" % (_begin(reply.status, fields), date, told, ended)
+
+
+def head_from_store(begun: Begun, second: int, age: float, told: bytes, ended: bytes) -> bytes:
+    """The head of an answer that came from store. `second`: of now, by the wall clock; `told`: what
+    Cache-Status says.
+    """
+    date = b"" if begun.has_date else dated(second)
+    return b"%b%bAge: %d\r\nCache-Status: %b\r\n%b" % (
+        begun.lines,
+        date,
+        min(age, 2**31),
+        told,
+        ended,
+    )
+
+
+def begin_head(status: int, fields: Fields) -> Begun:
+    """What of the head of a stored answer is always the same."""
+    kept = fields.without(_COMPUTED)
+    return Begun(_begin(status, kept), b"date" in kept)
+
+
+def end_head(via: bytes, length: int) -> bytes:
+    """The end of a head in HTTP/1.1, on a connection that stays."""
+    return b"Via: %b\r\nContent-Length: %d\r\n\r\n" % (via, length)
+
+
+def _end(via: bytes, framing: list[bytes]) -> bytes:
+    return b"\r\n".join((b"Via: " + via, *framing)) + b"\r\n\r\n"
+
+
+def _begin(status: int, fields: Fields) -> bytes:
+    lines = [b"HTTP/1.1 %d %b" % (status, _REASONS.get(status, b""))]
+    lines += [b"%b: %b" % line for line in fields]
+    return b"\r\n".join(lines) + b"\r\n"
 
 
 @lru_cache(maxsize=2)
-def _http_date(second: int) -> bytes:
-    return formatdate(second, usegmt=True).encode()
-
-
-def _kept(fields: Fields) -> Fields:
-    return fields.without(frozenset({b"content-length"}))
+def dated(second: int) -> bytes:
+    """The line that tells the time of an answer."""
+    return b"Date: %b\r\n" % formatdate(second, usegmt=True).encode()
 
 
 def _framing(reply: Reply, connection: Connection) -> list[bytes]:

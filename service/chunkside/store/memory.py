@@ -31,8 +31,8 @@ class MemoryReader:
     async def read(self, start: int, limit: int) -> Buffer:
         return memoryview(self._content)[start : start + limit]
 
-    def read_now(self) -> Buffer | None:
-        return self._content
+    def read_now(self, start: int, size: int) -> Buffer | None:
+        return memoryview(self._content)[start : start + size]
 
 
 class MemoryWriter:

@@ -95,28 +95,33 @@ class DiskReader:
         """Whether no path names the file any more. The descriptor is open: no disk is asked."""
         return os.fstat(self._file.fd).st_nlink == 0
 
-    def read_now(self) -> Buffer | None:
-        if self.body.length > SMALL_BYTES:
-            return None
-        if self.body.length == 0:
+    def read_now(self, start: int, size: int) -> Buffer | None:
+        if size == 0:
             return b""
+        if size > SMALL_BYTES:
+            return self._view_now(self._offset + start, size)
         try:
             if self._shared.can_read_without_waiting:
-                return read_without_waiting(self._file.fd, self.body.length, self._offset)
-            return self._read_resident()
+                return read_without_waiting(self._file.fd, size, self._offset + start)
+            return self._read_resident(self._offset + start, size)
         except OSError as fault:
             if fault.errno == errno.EOPNOTSUPP:
                 self._shared.can_read_without_waiting = False
             return None
 
-    def _read_resident(self) -> bytes | None:
-        """For file systems without RWF_NOWAIT; `_pread` has made the mapping."""
-        length = self.body.length
-        if self._mapping is None or not self._mapping.is_resident(self._offset, length):
+    def _view_now(self, at: int, size: int) -> memoryview | None:
+        if size > SLICE_BYTES or not self._is_mapped():
+            return None
+        mapping = self._map()
+        return mapping.view[at : at + size] if mapping.is_resident(at, size) else None
+
+    def _read_resident(self, at: int, size: int) -> bytes | None:
+        """For file systems without RWF_NOWAIT, once there is a mapping."""
+        if self._mapping is None or not self._mapping.is_resident(at, size):
             return None
         # The kernel copies, so that a file truncated just now gives few bytes and not SIGBUS.
-        content = os.pread(self._file.fd, length, self._offset)
-        return content if len(content) == length else None
+        content = os.pread(self._file.fd, size, at)
+        return content if len(content) == size else None
 
     async def read(self, start: int, limit: int) -> Buffer:
         at = self._offset + start

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from chunkside.core.entry import StampPair
+from chunkside.core.entry import StampPair, joined
 from chunkside.core.key import Object
 from chunkside.gateway.errors import StoreFault
 from chunkside.store.arrow_file import CorruptError
@@ -77,6 +77,8 @@ class MemoryStampTable:
         self._boot_clock = boot_clock
         self._writes: dict[int, _Writes] = {}
         self._slots: dict[str, tuple[int, int]] = {}
+        # The word that was read last, and what it says.
+        self._newest_doubt = (0, 0.0)
         self._words = memoryview(b"")
         self._id = b""
         self._start_anew()
@@ -89,6 +91,28 @@ class MemoryStampTable:
         location_slot, seed = self._location(target.location)
         object_slot = _LOCATION_SLOTS + zlib.crc32(target.path, seed) % _OBJECT_SLOTS
         return StampPair(self._words[object_slot], self._words[location_slot])
+
+    def token(self, location: str, path: bytes) -> int:
+        location_slot, seed = self._location(location)
+        object_slot = _LOCATION_SLOTS + zlib.crc32(path, seed) % _OBJECT_SLOTS
+        words = self._words
+        return joined(words[object_slot], words[location_slot])
+
+    def watch(self, location: str, path: bytes) -> Callable[[], bool]:
+        location_slot, seed = self._location(location)
+        object_slot = _LOCATION_SLOTS + zlib.crc32(path, seed) % _OBJECT_SLOTS
+        words = self._words
+        seen = words[object_slot], words[location_slot], words[_NEWEST_DOUBT]
+
+        def is_unchanged() -> bool:
+            return (
+                self._words is words
+                and words[object_slot] == seen[0]
+                and words[location_slot] == seen[1]
+                and words[_NEWEST_DOUBT] == seen[2]
+            )
+
+        return is_unchanged
 
     def close(
         self,
@@ -115,7 +139,10 @@ class MemoryStampTable:
         return _seconds(self._words[self._doubt_slot(name)])
 
     def newest_doubt(self) -> float:
-        return _seconds(self._words[_NEWEST_DOUBT])
+        word = self._words[_NEWEST_DOUBT]
+        if word != self._newest_doubt[0]:
+            self._newest_doubt = word, _seconds(word)
+        return self._newest_doubt[1]
 
     def _doubt_slot(self, name: Object) -> int:
         _, seed = self._location(name.location)

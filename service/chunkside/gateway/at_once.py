@@ -1,0 +1,205 @@
+"""What can be answered at once: a marker, or bytes of a file that is open and warm.
+
+Looks, and changes nothing but recency: whatever has to fall, be asked for or be waited for is left
+to the gateway. What it finds has been judged by `decide`, with a sample in the entry's place: a
+sitting says which kinds of entries answer requests of one header block.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from chunkside.core.decision import Serve, ServeAbsence
+from chunkside.core.entry import (
+    Absent,
+    BodyRef,
+    Entry,
+    Held,
+    Now,
+    Part,
+    Present,
+    Stored,
+    oldest_request,
+    tokens_of,
+)
+from chunkside.core.fields import Fields
+from chunkside.core.freshness import absence_under, age, remaining
+from chunkside.core.key import KeyClass, Namespace, Object
+from chunkside.core.policy import decide
+from chunkside.core.ranges import part_asked
+from chunkside.core.request import Request
+from chunkside.core.variants import choose, is_selected_by
+from chunkside.gateway.edges import Edges
+from chunkside.gateway.ports import Buffer
+from chunkside.gateway.reply import SLICE_BYTES
+
+MOST_BYTES: Final = SLICE_BYTES
+"""More is read piece by piece, at the client's pace."""
+# Of these an answer depends on what is held, of those below on how old it is.
+_DEPENDS: Final = frozenset(
+    {
+        *(b"origin", b"range", b"if-range", b"if-match", b"if-none-match"),
+        *(b"if-modified-since", b"if-unmodified-since"),
+    }
+)
+_DEMANDS: Final = frozenset({b"cache-control", b"pragma"})
+
+
+@dataclass(frozen=True, slots=True)
+class Sitting:
+    """What header blocks that are alike come to on one route. `space`: where their keys lie."""
+
+    space: Namespace
+    asked: Fields
+    absences: bool
+    absences_of_parts: bool
+    bodies: bool
+
+
+class Bytes(NamedTuple):
+    """Some bytes of what is held. `part`: which ones, None for all."""
+
+    stored: Stored
+    part: Part | None
+    file: BodyRef
+    content: Buffer
+    ttl: float
+    elapsed: float
+    place: int
+
+
+class Absence(NamedTuple):
+    """A marker that answers. Like Bytes made by every hit, so of what is made quickest."""
+
+    absent: Absent
+    ttl: float
+    elapsed: float
+    place: int
+
+
+class AtOnce:
+    """Of one route."""
+
+    def __init__(self, edges: Edges) -> None:
+        self._edges = edges
+        self._absent_statuses = edges.policy.absent_statuses
+        self._ceilings: dict[KeyClass, float] = {
+            key_class: self._ceiling(key_class) for key_class in ("chunk", "metadata")
+        }
+
+    def sit(self, request: Request) -> Sitting | None:
+        """What a request without a range, and those like it, come to; None where that depends on
+        more than the entry's kind and freshness.
+        """
+        edges, names = self._edges, request.fields.names
+        if not _DEPENDS.isdisjoint(names):
+            return None
+        if edges.policy.obeys_clients and not _DEMANDS.isdisjoint(names):
+            return None
+        now = edges.now()
+        absent = Absent(404, now, math.inf, 0, allows_any_origin=False)
+        whole = Present(_stored(request, now), BodyRef(request.key, 0, 0, 1, 8), 0)
+        policy = replace(edges.policy, absent_statuses=frozenset({404}), ttl=math.inf)
+        ranged = replace(request, fields=request.fields.plus((b"Range", b"bytes=0-0")))
+        return Sitting(
+            space=request.key.namespace,
+            asked=request.fields,
+            absences=isinstance(decide(request, absent, now, policy), ServeAbsence),
+            absences_of_parts=isinstance(decide(ranged, absent, now, policy), ServeAbsence),
+            bodies=isinstance(decide(request, whole, now, policy), Serve),
+        )
+
+    def find(
+        self, sitting: Sitting, target: bytes, key_class: KeyClass, range_value: bytes, now: Now
+    ) -> Absence | Bytes | None:
+        """The answer to a GET of a target that is its object's own path, and to a range of it where
+        `range_value` isn't empty; None where the gateway has to see to it.
+        """
+        index = self._edges.index
+        place = index.place_of(sitting.space, target)
+        if place is None:
+            return None
+        entry = index.entry_at(place)
+        found: Absence | Bytes | None = None
+        if isinstance(entry, Absent):
+            if sitting.absences_of_parts if range_value else sitting.absences:
+                found = self._absence(entry, key_class, now, place)
+        elif sitting.bodies:
+            held = choose(entry, sitting.asked)
+            assert not isinstance(held, Absent)
+            found = None if held is None else self._bytes(sitting, held, range_value, now, place)
+        if found is None or not self._holds(sitting.space.location, target, entry):
+            return None
+        if isinstance(found, Bytes):
+            index.touch_body(found.file)
+        else:
+            index.touch_at(place)
+        return found
+
+    def _holds(self, location: str, path: bytes, entry: Entry) -> bool:
+        """Whether an entry holds under the current stamps and nothing was said against it."""
+        stamps, doubts = self._edges.stamps, self._edges.doubts
+        token = stamps.token(location, path)
+        if isinstance(entry, Absent):
+            is_current, asked_at = entry.token == token, entry.requested_at.boot
+        else:
+            is_current, asked_at = tokens_of(entry) == {token}, oldest_request(entry).boot
+        if not is_current:
+            return False
+        return asked_at > stamps.newest_doubt() or not doubts.has_doubted(
+            Object(location, path), asked_at
+        )
+
+    def still_holds(self, found: Absence | Bytes, location: str, path: bytes) -> Callable[[], bool]:
+        """Tells, for as long as what was found is fresh, whether it would be found again."""
+        places, place = self._edges.index.at_places, found.place
+        known, watch = places[place], self._edges.stamps.watch(location, path)
+        if isinstance(found, Absence):
+            return lambda: places[place] is known and watch()
+        edges, file = self._edges, found.file
+        # Whether the file stays open is for the store to say: descriptors are few.
+        return lambda: places[place] is known and watch() and edges.store.reader(file) is not None
+
+    def _absence(self, absent: Absent, key_class: KeyClass, now: Now, place: int) -> Absence | None:
+        elapsed, ceiling = age(absent.requested_at, now), self._ceilings[key_class]
+        ttl = (min(ceiling, absent.lifetime)) - elapsed
+        if ttl <= 0 or absent.status not in self._absent_statuses:
+            return None
+        return Absence(absent, ttl, elapsed, place)
+
+    def _bytes(
+        self, sitting: Sitting, held: Held, range_value: bytes, now: Now, place: int
+    ) -> Bytes | None:
+        stored = held.stored
+        if held.must_validate or stored.status != 200 or not is_selected_by(stored, sitting.asked):
+            return None
+        ttl = remaining(stored, now, self._edges.policy)
+        part = part_asked(range_value, stored.length) if range_value else None
+        length = part.length if part is not None else stored.length
+        if ttl <= 0 or (range_value and part is None) or length > MOST_BYTES:
+            return None
+        file = held.body_for(part or Part(0, length - 1))
+        reader = None if file is None else self._edges.store.reader(file)
+        if file is None or reader is None:
+            return None
+        first = 0 if part is None else part.first
+        content = reader.read_now(first - file.first, length)
+        if content is None:
+            return None
+        elapsed = age(stored.requested_at, now, stored.initial_age)
+        return Bytes(stored, part, file, content, ttl, elapsed, place)
+
+    def _ceiling(self, key_class: KeyClass) -> float:
+        """The longest that a marker of a class lives here; 0 for not at all."""
+        policy = replace(self._edges.policy, absent_statuses=frozenset({404}))
+        endless = Absent(404, Now(0.0, 0.0), math.inf, 0, allows_any_origin=False)
+        known = absence_under(endless, key_class, policy)
+        return 0.0 if known is None else known.lifetime
+
+
+def _stored(request: Request, now: Now) -> Stored:
+    """The head of a body of one byte that anybody may have."""
+    return Stored(request.key, "chunk", 200, Fields(), 1, None, 0.0, now, None)

@@ -1,0 +1,291 @@
+"""The way of most hits: no request object, no task, one write.
+
+A header block that was seen before, and that the full parser found plain, is known by its bytes. So
+is what the policy makes of it on each route. What is then left of a request is its target, and
+maybe a range. Everything that isn't as plain as that is left to aiohttp, byte for byte.
+
+A head that comes again within the same second is known as a whole, with its answer, which then only
+has to hold still.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from chunkside.aiohttp_internals import parse_head
+from chunkside.core.cache_status import Result
+from chunkside.core.decision import Whole
+from chunkside.core.entry import Part, Stored
+from chunkside.core.fields import Fields
+from chunkside.core.heads import head_of, head_of_absence
+from chunkside.core.key import class_of_path, has_dot_segment
+from chunkside.core.request import Request
+from chunkside.core.route import Route
+from chunkside.core.routes import Routes
+from chunkside.gateway.at_once import Absence, AtOnce, Bytes, Sitting
+from chunkside.gateway.ports import Clock
+from chunkside.server.head import Begun, begin_head, end_head, head_from_store
+from chunkside.server.observer import RequestObserver, Series
+
+_PLAIN_TARGET: Final = re.compile(rb"/[A-Za-z0-9._~!$&'()*+,;=:@/-]*")
+_RANGE: Final = re.compile(
+    rb"(?:^|(?<=\r\n))range: (bytes=(?:[0-9]{1,18}-[0-9]{0,18}|-[0-9]{1,18}))\r\n", re.IGNORECASE
+)
+_LINE_END: Final = b" HTTP/1.1\r\n"
+_MOST_BLOCKS: Final = 256
+_MOST_HEADS: Final = 4096
+# Up to this size a body is joined to its head: one buffer for the transport.
+_JOINED_BYTES: Final = 128 << 10
+_LONGEST_TTL: Final = 1e15
+# A client that asks again before it has read so much is answered at its own pace. (The last bytes
+# of an answer count for a moment after they have gone.)
+_MOST_QUEUED_BYTES: Final = 1 << 20
+_MOST_ANSWERS: Final = 16_384
+_MOST_ANSWER_BYTES: Final = 16 << 20
+
+_Seats = dict[str, Sitting | None]
+
+
+class _Answer:
+    """A whole answer to a whole head. `until`: by the boot clock, when it is fresh no longer or its
+    Date and Age are of another second; `holds`: whether it would be found again.
+    """
+
+    __slots__ = ("content", "holds", "series", "size", "until")
+
+    def __init__(
+        self,
+        content: bytes,
+        until: float,
+        holds: Callable[[], bool],
+        series: Series,
+        size: int,
+    ) -> None:
+        self.content = content
+        self.until = until
+        self.holds = holds
+        self.series = series
+        self.size = size
+
+
+class FastLane:
+    """`is_welcome`: whether a GET with these fields may ask at all, whatever its target.
+    `boot_clock`: the one of `clock` that never steps, alone and so quicker.
+
+    `answered` counts what it took upon itself.
+    """
+
+    def __init__(
+        self,
+        routes: Iterable[tuple[Route, AtOnce]],
+        is_welcome: Callable[[Fields], bool],
+        observer: RequestObserver,
+        via: bytes,
+        clock: Clock,
+        boot_clock: Callable[[], float],
+    ) -> None:
+        self.answered = 0
+        self._at_once = {route.name: at_once for route, at_once in routes}
+        self._routes = Routes(route for route, _ in routes)
+        only = next(iter(self._routes))
+        self._only_route = only if len(self._at_once) == 1 and not only.at else None
+        self._is_welcome = is_welcome
+        self._observer = observer
+        self._via = via
+        self._empty = end_head(via, 0)
+        self._clock = clock
+        self._boot_clock = boot_clock
+        # By header block; None for what the full parser has to see each time.
+        self._known: dict[bytes, _Seats | None] = {}
+        self._met_once: set[bytes] = set()
+        self._absent_heads: dict[tuple[int, bool], Begun] = {}
+        self._heads: dict[tuple[int, int], tuple[Stored, Begun, Begun]] = {}
+        self._answers: dict[bytes, _Answer] = {}
+        self._answer_bytes = 0
+        self._came_once: set[int] = set()
+        self._this_second = 0
+
+    def recall(self, data: bytes, transport: asyncio.Transport) -> bool:
+        """Answers a head whose answer is known and still holds; else leaves everything as it is."""
+        known = self._answers.get(data)
+        if known is None:
+            return False
+        started = self._boot_clock()
+        is_crowded = transport.get_write_buffer_size() > _MOST_QUEUED_BYTES
+        if started >= known.until or is_crowded or not known.holds():
+            return False
+        transport.write(known.content)
+        self.answered += 1
+        known.series.ended(known.size, self._boot_clock() - started)
+        return True
+
+    def answer(self, head: bytes, transport: asyncio.Transport) -> bool:
+        started = self._boot_clock()
+        end = head.find(b" ", 4)
+        if head[:5] != b"GET /" or head[end : end + 11] != _LINE_END:
+            return False
+        target, block, range_value = head[4:end], head[end + 11 :], b""
+        if b"ange: bytes=" in block and (found := _RANGE.search(block)):
+            range_value = found[1]
+            block = block[: found.start()] + block[found.end() :]
+        seats = self._known.get(block)
+        if seats is None:
+            self._meet(block)
+            return False
+        if transport.get_write_buffer_size() > _MOST_QUEUED_BYTES or transport.is_closing():
+            return False
+        return self._answer(seats, target, range_value, transport, head, started)
+
+    def _answer(
+        self,
+        seats: _Seats,
+        target: bytes,
+        range_value: bytes,
+        transport: asyncio.Transport,
+        head: bytes,
+        started: float,
+    ) -> bool:
+        if _PLAIN_TARGET.fullmatch(target) is None or target[-1:] == b"/":
+            return False
+        if b"/." in target and (has_dot_segment(target) or b".." in target):
+            return False
+        route = self._only_route or self._routes.choose(target)
+        sitting = seats.get(route.name) if isinstance(route, Route) else None
+        if sitting is None or not isinstance(route, Route):
+            return False
+        asked = route.origin_path(target) if route.prefix or route.at else target
+        key_class, now = class_of_path(asked, route.metadata_names), self._clock.now()
+        found = self._at_once[route.name].find(sitting, asked, key_class, range_value, now)
+        if found is None or found.ttl >= _LONGEST_TTL:
+            return False
+        content, size = self._write(found, transport, int(now.wall))
+        status = _status(found)
+        result: Result = "negative_hit" if isinstance(found, Absence) else "hit"
+        series = self._observer.series(route.name, key_class, "GET", result, status)
+        self.answered += 1
+        series.ended(size, self._boot_clock() - started)
+        if content is not None and self._comes_again(head, int(now.boot)):
+            holds = self._at_once[route.name].still_holds(found, sitting.space.location, asked)
+            until = now.boot + min(found.ttl, 1 - now.boot % 1, 1 - now.wall % 1)
+            self._keep(head, _Answer(content, until, holds, series, size))
+        return True
+
+    def _write(
+        self, found: Absence | Bytes, transport: asyncio.Transport, second: int
+    ) -> tuple[bytes | None, int]:
+        """Gives what was written where that is short, and how much of it is body."""
+        if isinstance(found, Absence):
+            whole = self._head_of_absence(found, second)
+            transport.write(whole)
+            return whole, 0
+        head, size = self._head_of_bytes(found, second), len(found.content)
+        if size <= _JOINED_BYTES:
+            whole = b"".join((head, found.content))
+            transport.write(whole)
+            return whole, size
+        transport.writelines((head, found.content))
+        return None, size
+
+    # Whole answers.
+
+    def _comes_again(self, head: bytes, second: int) -> bool:
+        """Whether a head came before in the same second, for which its answer would be kept."""
+        if second != self._this_second:
+            self._this_second = second
+            self._came_once.clear()
+        if head in self._answers:
+            return True
+        name = hash(head)
+        if name in self._came_once:
+            self._came_once.discard(name)
+            return True
+        if len(self._came_once) >= _MOST_ANSWERS:
+            self._came_once.clear()
+        self._came_once.add(name)
+        return False
+
+    def _keep(self, head: bytes, answer: _Answer) -> None:
+        old = self._answers.pop(head, None)
+        self._answer_bytes += len(answer.content) - (0 if old is None else len(old.content))
+        self._answers[head] = answer
+        while len(self._answers) > _MOST_ANSWERS or self._answer_bytes > _MOST_ANSWER_BYTES:
+            oldest = next(iter(self._answers))
+            self._answer_bytes -= len(self._answers.pop(oldest).content)
+
+    # Heads.
+
+    def _head_of_absence(self, found: Absence, second: int) -> bytes:
+        absent = found.absent
+        kind = absent.status, absent.allows_any_origin
+        begun = self._absent_heads.get(kind)
+        if begun is None:
+            selected = head_of_absence(absent)
+            begun = self._absent_heads[kind] = begin_head(selected.status, selected.fields)
+        told = b"chunkside; hit; ttl=%d; detail=negative" % found.ttl
+        return head_from_store(begun, second, found.elapsed, told, self._empty)
+
+    def _head_of_bytes(self, found: Bytes, second: int) -> bytes:
+        stored, part = found.stored, found.part
+        known = self._heads.get(found.file.name)
+        if known is None or known[0] is not stored:
+            known = self._learn_head(found)
+        _, begun, of_part = known
+        if part is not None:
+            told = b"Content-Range: bytes %d-%d/%d\r\n" % (part.first, part.last, stored.length)
+            begun = Begun(of_part.lines + told, of_part.has_date)
+        told = b"chunkside; hit; ttl=%d" % found.ttl
+        ended = end_head(self._via, len(found.content))
+        return head_from_store(begun, second, found.elapsed, told, ended)
+
+    def _learn_head(self, found: Bytes) -> tuple[Stored, Begun, Begun]:
+        stored = found.stored
+        if len(self._heads) >= _MOST_HEADS:
+            self._heads.clear()
+        whole = begin_head(200, head_of(stored, Whole()).fields)
+        # Where a part begins and ends is told last of all fields.
+        of_part = head_of(stored, Part(0, 0)).fields.without(frozenset({b"content-range"}))
+        known = self._heads[found.file.name] = stored, whole, begin_head(206, of_part)
+        return known
+
+    # Header blocks.
+
+    def _meet(self, block: bytes) -> None:
+        """Judges a block that comes a second time: one that never comes again, such as that of a
+        client who signs, takes no other's place.
+        """
+        if block in self._known:
+            return
+        if block not in self._met_once:
+            if len(self._met_once) >= _MOST_BLOCKS:
+                self._met_once.clear()
+            self._met_once.add(block)
+            return
+        self._met_once.discard(block)
+        if len(self._known) >= _MOST_BLOCKS:
+            del self._known[next(iter(self._known))]
+        self._known[block] = self._judge(block)
+
+    def _judge(self, block: bytes) -> _Seats | None:
+        lines = parse_head(b"GET / HTTP/1.1\r\n" + block)
+        fields = None if lines is None else Fields(lines)
+        if fields is None or not self._is_welcome(fields):
+            return None
+        return {route.name: self._seat(route, fields) for route in self._routes}
+
+    def _seat(self, route: Route, fields: Fields) -> Sitting | None:
+        if route.pages is not None:
+            # Its answers tell each page another thing.
+            return None
+        request = route.request("GET", (route.at or b"") + b"/c/0", fields, has_body=False)
+        if not isinstance(request, Request):
+            return None
+        return self._at_once[route.name].sit(request)
+
+
+def _status(found: Absence | Bytes) -> int:
+    if isinstance(found, Absence):
+        return found.absent.status
+    return 200 if found.part is None else 206

@@ -1,0 +1,531 @@
+"""The fast lane says what the gateway would, byte for byte, and is taken wherever it should be."""
+
+import asyncio
+import re
+from contextlib import AsyncExitStack
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chunkside.core.cors import Pages
+from chunkside.core.entry import oldest_request
+from chunkside.core.freshness import Policy
+from chunkside.server import fast_lane
+from tests.gateway.conftest import close, disk_house
+from tests.store.samples import LOOPS
+from tests.support.fake_upstream import Answer
+from tests.support.house import House
+from tests.support.turns import turns
+from tests.support.wire import data_port, get, put
+
+KEY, LARGE, HUGE = b"/a/c/0", b"/a/c/1", b"/a/c/2"
+HOLE, DOCUMENT = b"/a/c/9", b"/a/zarr.json"
+SMALL_BODY, LARGE_BODY = b"0123456789" * 400, bytes(range(256)) * 4096
+CHANGING = re.compile(rb"^(?:Date|Age): .*\r\n", re.MULTILINE)
+
+
+class Street:
+    """One house with two data ports: with the fast lane, and without. `ask` asks both."""
+
+    def __init__(self, house, port, wire, plain):
+        self.house = house
+        self.lane = port.fast_lane
+        self.port = port
+        self._wire = wire
+        self._plain = plain
+
+    async def ask(self, request, method="GET"):
+        """Compares both answers; gives one, and whether the lane took it upon itself."""
+        before = self.lane.answered
+        quick = await self._wire.ask(request, method)
+        is_taken = self.lane.answered - before
+        slow = await self._plain.ask(request, method)
+        assert CHANGING.sub(b"", quick.head) == CHANGING.sub(b"", slow.head)
+        assert [len(quick.values(name)) for name in (b"date", b"age")] == [
+            len(slow.values(name)) for name in (b"date", b"age")
+        ]
+        assert (quick.body, quick.is_complete) == (slow.body, slow.is_complete)
+        return quick, bool(is_taken)
+
+    async def bring(self, request):
+        """Asks for what has to be brought, and gives whether the lane took it upon itself."""
+        before = self.lane.answered
+        await self._wire.ask(request)
+        await self.house.settled()
+        return self.lane.answered > before
+
+    async def know(self, *lines):
+        """Has the block of these lines seen often enough to be known."""
+        for _ in range(2):
+            await self.bring(get(HOLE, *lines))
+
+
+@pytest.fixture
+async def streets(tmp_path):
+    """Makes streets, of a house in memory or on disk."""
+    async with AsyncExitStack() as stack:
+
+        async def make(kind="memory", policy=None, route=lambda route: route):
+            if kind == "disk":
+                house, disk = await disk_house(tmp_path, policy=policy)
+                stack.push_async_callback(close, house, disk)
+            else:
+                house = House(policy=policy)
+            house.route = route(house.route)
+            house.origin.put(KEY, SMALL_BODY, etag=b'"one"')
+            house.origin.put(LARGE, LARGE_BODY, etag=b'"two"')
+            house.origin.put(DOCUMENT, b"{}", etag=b'"doc"')
+            port = await stack.enter_async_context(data_port(house))
+            plain = await stack.enter_async_context(data_port(house, has_fast_lane=False))
+            wires = [
+                await stack.enter_async_context(await each.connect()) for each in (port, plain)
+            ]
+            street = Street(house, port, *wires)
+            # A document that nobody knew doubts what was asked for before it.
+            house.origin.put(HUGE, LARGE_BODY * 2, etag=b'"three"')
+            for target in (DOCUMENT, KEY, LARGE, HUGE, HOLE):
+                await house.get(target)
+                await house.settled()
+                if target == DOCUMENT:
+                    house.now.advance(1)
+            await street.know()
+            return street
+
+        yield make
+
+
+@pytest.fixture(params=["memory", "disk"])
+async def street(streets, request):
+    return await streets(request.param)
+
+
+# What it takes.
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (get(HOLE), 404),
+        (get(KEY), 200),
+        (get(DOCUMENT), 200),
+        (get(KEY, b"Range: bytes=10-19"), 206),
+        (get(KEY, b"range: bytes=-5"), 206),
+        (get(KEY, b"Range: bytes=3990-"), 206),
+        (get(KEY, b"Range: bytes=3990-99999"), 206),
+        (get(LARGE), 200),
+        (get(LARGE, b"Range: bytes=1000-66535"), 206),
+        (get(HUGE, b"Range: bytes=1000000-1999999"), 206),
+    ],
+)
+async def test_a_plain_hit_is_answered_at_once(street, request_, status):
+    answer, is_taken = await street.ask(request_)
+    assert (answer.status, is_taken) == (status, True)
+
+
+async def test_a_range_of_its_own_file_is_answered_at_once(street):
+    target = b"/a/shard"
+    street.house.origin.put(target, LARGE_BODY, etag=b'"three"')
+    await street.house.get(target, (b"Range", b"bytes=100-199"))
+    await street.house.settled()
+    answer, is_taken = await street.ask(get(target, b"Range: bytes=110-119"))
+    assert (answer.body, is_taken) == (LARGE_BODY[110:120], True)
+    # What lies beyond it isn't.
+    assert not await street.bring(get(target, b"Range: bytes=190-209"))
+
+
+async def test_a_second_look_makes_a_block_known(street):
+    lines = b"User-Agent: another", b"Accept: */*"
+    assert [(await street.ask(get(KEY, *lines)))[1] for _ in range(4)] == [
+        *(False, False),
+        *(True, True),
+    ]
+
+
+async def test_many_answers_on_one_connection_are_in_order_and_counted_once(street):
+    await street.port.until_ended(len(street.port.ended))
+    before = len(street.port.ended)
+    for target in (KEY, HOLE, KEY, LARGE, HOLE):
+        await street.ask(get(target))
+    await street.port.until_ended(before + 5)
+    told = [(each.result, each.status, each.body_bytes) for each in street.port.ended[before:]]
+    small, large = ("hit", 200, len(SMALL_BODY)), ("hit", 200, len(LARGE_BODY))
+    absent = "negative_hit", 404, 0
+    assert told == [small, absent, small, large, absent]
+
+
+async def test_a_hit_is_a_use(street):
+    index = street.house.edges.index
+    await street.ask(get(HOLE))
+    assert index._held._slots.markers()[-1] == index.place_of(
+        street.house.key(HOLE).namespace, HOLE
+    )
+
+
+# What it leaves.
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        get(HUGE),
+        get(b"/a/c/0?"),
+        get(b"/a/c/0?x=1"),
+        get(b"/a/c/%30"),
+        get(b"/a/./c/0"),
+        get(b"/a/c/../c/0"),
+        get(b"/a/c/"),
+        get(b"/"),
+        get(KEY, b"Range: bytes=0-1,3-4"),
+        get(KEY, b"Range: bytes=9-1"),
+        get(KEY, b"Range: bytes=99999-"),
+        get(KEY, b"Range: bytes=0-1", b"Range: bytes=2-3"),
+        get(KEY, b"Range: items=0-1"),
+        get(KEY, b"If-None-Match: *"),
+        get(KEY, b'If-Match: "other"'),
+        get(KEY, b'If-Range: "one"', b"Range: bytes=0-1"),
+        get(KEY, b"Cache-Control: no-store"),
+        get(KEY, b"Chunkside-Control: bypass"),
+        get(KEY, b"Origin: https://page.example"),
+        get(KEY, b"Connection: close, x"),
+        get(KEY, b"Via: 1.1 other"),
+        get(KEY, b"X-Ms-Range: bytes=0-1"),
+        get(HOLE, b"Range: bytes=0-1"),
+        get(HOLE, b"Origin: https://page.example"),
+    ],
+)
+async def test_what_needs_more_than_a_look_goes_the_long_way(streets, request_):
+    street = await streets()
+    for _ in range(3):
+        async with await street.port.connect() as wire:
+            before = street.lane.answered
+            answer = await wire.ask(request_)
+            assert answer.status in (200, 206, 304, 404, 412, 416)
+            # `Via` of others and fields that mean nothing here are as plain as any.
+            if b"Via" not in request_:
+                assert street.lane.answered == before
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /a/c/0 HTTP/1.0\r\nHost: localhost\r\n\r\n",
+        b"GET http://localhost/a/c/0 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"get /a/c/0 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET  /a/c/0 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /a/c/0 HTTP/1.1\nHost: localhost\n\n",
+        b"GET /a/c/0 HTTP/1.1\r\nHost: localhost\r\nA b\r\n\r\n",
+        b"GET /a/c/0 HTTP/1.1\r\nHost: localhost\r\n folded\r\n\r\n",
+        b"GET /a/c/0 HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+        b"GET /a/c/0 HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n",
+        b"GET /a/c/0 HTTP/1.1\r\n\r\n",
+        b"GET /a/c/0 HTTP/1.1\r\nHost: localhost\r\nExpect: x\r\n\r\n",
+        b"GET /a/c/0 HTTP/1.1\r\nHost: localhost\r\nX: \xff\r\n\r\n",
+        b"GET /a/c/0 HTTP/1.1\r\nHost: localhost\r\nX: \x00\r\n\r\n",
+        b"HEAD /a/c/0 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ],
+)
+async def test_a_head_that_is_not_plain_is_never_known(streets, head):
+    street = await streets()
+    for _ in range(3):
+        async with await street.port.connect() as wire:
+            await wire.send(head)
+            await wire.head()
+    assert street.lane.answered == 0
+
+
+async def test_a_client_who_signs_or_counts_takes_no_other_s_place(streets):
+    street = await streets()
+    known = len(street.lane._known)
+    for number in range(600):
+        await street.ask(get(HOLE, b"X-Request-Id: %d" % number))
+    assert len(street.lane._known) == known
+    assert len(street.lane._met_once) <= 256
+    assert (await street.ask(get(KEY)))[1]
+
+
+async def test_as_many_blocks_are_known_as_there_may_be(streets):
+    street = await streets()
+    for number in range(300):
+        await street.know(b"X-Client: %d" % number)
+    assert len(street.lane._known) == 256
+    assert (await street.ask(get(KEY, b"X-Client: 299")))[1]
+
+
+async def test_pipelined_requests_are_answered_in_order(street):
+    async with await street.port.connect() as wire:
+        await wire.send(get(KEY) + get(HOLE) + get(KEY))
+        assert [(await wire.answer()).status for _ in range(3)] == [200, 404, 200]
+
+
+async def test_a_reader_that_stops_is_never_given_more_than_it_takes(streets):
+    street = await streets()
+    async with await street.port.connect(limit=1 << 10) as wire:
+        before = street.lane.answered
+        for _ in range(50):
+            await wire.send(get(LARGE))
+            await turns()
+        # What the kernel takes, and at most two more.
+        assert street.lane.answered - before < 25
+        for _ in range(50):
+            assert (await wire.answer()).body == LARGE_BODY
+
+
+# What it must notice.
+
+
+@pytest.mark.parametrize("fall", ["write", "purge", "other process", "expiry", "doubt", "drop"])
+@pytest.mark.parametrize("target", [KEY, HOLE])
+async def test_what_has_fallen_is_not_answered_at_once(street, fall, target):
+    house = street.house
+    # As often as it takes for the whole answer to be known.
+    for _ in range(4):
+        assert (await street.ask(get(target)))[1]
+    assert get(target) in street.lane._answers
+    key = house.key(target)
+    match fall:
+        case "write":
+            await house.put(target, b"new")
+        case "purge":
+            await house.purging.object(key.object)
+        case "other process":
+            house.stamps.renew(key.object, ends=None)
+        case "expiry":
+            house.now.advance(300)
+        case "doubt":
+            house.edges.note_change(house.key(DOCUMENT).object)
+        case _:
+            house.edges.discard(house.edges.index.drop(key, "purged"))
+    before = street.lane.answered
+    async with await street.port.connect() as wire:
+        await wire.ask(get(target))
+    assert street.lane.answered == before
+
+
+@pytest.mark.parametrize("target", [KEY, HOLE])
+async def test_what_was_said_is_said_again_for_no_longer_than_it_is_fresh(street, target):
+    house = street.house
+    house.now.boot += 0.5
+    await house.get(target, (b"Chunkside-Control", b"refresh"))
+    await house.settled()
+    asked_at = oldest_request(house.entry(target)).boot
+    # Both within one second of both clocks.
+    house.now.boot = asked_at + 299.6
+    for _ in range(4):
+        assert (await street.ask(get(target)))[1]
+    house.now.boot = asked_at + 300.1
+    assert not await street.bring(get(target))
+
+
+async def test_age_and_date_go_with_the_time(street):
+    for seconds in range(5):
+        for _ in range(3):
+            answer, is_taken = await street.ask(get(KEY))
+            assert (answer.value(b"age"), is_taken) == (b"%d" % seconds, True)
+        street.house.now.advance(1)
+
+
+async def test_a_file_that_is_unlinked_by_hand_is_not_served(streets, tmp_path):
+    street = await streets("disk")
+    for _ in range(4):
+        assert (await street.ask(get(KEY)))[1]
+    for path in tmp_path.rglob("*.arrow"):
+        path.unlink()
+    assert not await street.bring(get(KEY))
+
+
+async def test_answers_are_kept_within_bounds(streets, monkeypatch):
+    monkeypatch.setattr(fast_lane, "_MOST_ANSWERS", 10)
+    street = await streets()
+    street.house.remember(b"/r/%d" % number for number in range(40))
+    for number in range(40):
+        for _ in range(3):
+            await street.ask(get(b"/r/%d" % number))
+    kept = street.lane._answers
+    assert list(kept) == [get(b"/r/%d" % number) for number in range(30, 40)]
+    size = sum(len(answer.content) for answer in kept.values())
+    assert street.lane._answer_bytes == size
+    assert len(street.lane._came_once) <= 10
+    monkeypatch.setattr(fast_lane, "_MOST_ANSWER_BYTES", size)
+    await street.house.get(b"/a/c/0")
+    for _ in range(3):
+        await street.ask(get(KEY))
+    assert street.lane._answer_bytes <= size
+
+
+async def test_what_is_asked_once_is_not_kept(streets):
+    street = await streets()
+    street.house.remember(b"/r/%d" % number for number in range(100))
+    before = set(street.lane._answers)
+    for number in range(100):
+        await street.ask(get(b"/r/%d" % number))
+    assert set(street.lane._answers) == before
+
+
+async def test_a_clock_that_steps_back_is_noticed(street):
+    street.house.now.wall -= 3600
+    assert not await street.bring(get(KEY))
+
+
+async def test_a_freshened_head_is_the_one_that_is_told(street):
+    house = street.house
+    house.now.advance(301)
+    house.origin.put(KEY, SMALL_BODY, etag=b'"one"', fields=((b"X-New", b"1"),))
+    assert (await house.get(KEY)).result == "revalidated"
+    answer, is_taken = await street.ask(get(KEY))
+    assert (answer.value(b"x-new"), is_taken) == (b"1", True)
+
+
+# Policies and routes.
+
+
+async def test_in_scope_all_a_marker_answers_ranges_at_once(streets):
+    street = await streets(policy=Policy(negative_scope="all", allow_writes=False))
+    answer, is_taken = await street.ask(get(HOLE, b"Range: bytes=0-1"))
+    assert (answer.status, is_taken) == (404, True)
+
+
+async def test_where_clients_are_obeyed_their_wishes_are_weighed_each_time(streets):
+    street = await streets(policy=Policy(obeys_clients=True))
+    line = b"Cache-Control: max-age=100"
+    await street.know(line)
+    assert not (await street.ask(get(KEY, line)))[1]
+    assert (await street.ask(get(KEY)))[1]
+
+
+async def test_where_no_absence_is_remembered_none_is_answered(streets):
+    street = await streets()
+    policy = street.house.edges.policy
+    street.house.edges.policy = replace(policy, cache_missing=False)
+    async with data_port(street.house) as port, await port.connect() as wire:
+        for _ in range(3):
+            await wire.ask(get(HOLE))
+        assert port.fast_lane.answered == 0
+
+
+async def test_credentials_have_seats_of_their_own(streets):
+    street = await streets()
+    alice = b"Authorization: Bearer alice"
+    await street.know(alice)
+    await street.bring(get(KEY, alice))
+    assert (await street.ask(get(KEY, alice)))[1]
+    bob = b"Authorization: Bearer bob"
+    await street.know(bob)
+    before = street.house.origin.count()
+    assert not await street.bring(get(KEY, bob))
+    assert street.house.origin.count() == before + 1
+
+
+async def test_where_pages_are_told_each_its_own_the_lane_keeps_out(streets):
+    pages = Pages(frozenset({b"https://page.example"}))
+    street = await streets(route=lambda route: replace(route, pages=pages))
+    assert not (await street.ask(get(KEY)))[1]
+
+
+async def test_a_route_s_prefix_and_upstream_s_are_its_own(streets):
+    street = await streets()
+    beside = street.house.beside("/era5", prefix=b"/a")
+    async with (
+        data_port(street.house, beside=[beside]) as port,
+        data_port(street.house, beside=[beside], has_fast_lane=False) as plain,
+        await port.connect() as wire,
+        await plain.connect() as other,
+    ):
+        for target in (b"/era5/c/0", b"/era5/c/9", KEY, b"/era5", b"/era5b", b"//era5/c/0"):
+            await wire.ask(get(target))
+            for _ in range(3):
+                await street.house.settled()
+                quick, slow = await wire.ask(get(target)), await other.ask(get(target))
+                assert (quick.status, quick.body) == (slow.status, slow.body)
+        before = port.fast_lane.answered
+        assert (await wire.ask(get(b"/era5/c/0"))).body == SMALL_BODY
+        assert port.fast_lane.answered == before + 1
+        await port.until_ended(25)
+        assert port.routes[-1] == "/era5"
+
+
+async def test_variants_answer_those_who_select_them(streets):
+    street = await streets()
+    bodies = {b"de": b"hallo", b"en": b"hello"}
+    street.house.origin.put_variants(b"/a/c/3", b"accept-language", bodies)
+    for language, body in bodies.items():
+        line = b"Accept-Language: " + language
+        await street.know(line)
+        await street.bring(get(b"/a/c/3", line))
+        answer, is_taken = await street.ask(get(b"/a/c/3", line))
+        assert (answer.body, is_taken) == (body, True)
+    assert not await street.bring(get(b"/a/c/3"))
+
+
+# By chance.
+
+SIMPLE_TARGETS = KEY, HOLE, b"/a/c/7"
+SIMPLE_LINES = (
+    *(b"Accept: */*", b"X: y", b"Authorization: Bearer a", b"Accept-Encoding: gzip"),
+    b"Connection: keep-alive",
+)
+TARGETS = st.sampled_from(
+    [*SIMPLE_TARGETS, LARGE, b"/a/c/0?", b"/a/%63/0", b"/a/./c/0", b"/a/", b"/"]
+)
+LINES = st.lists(
+    st.sampled_from(
+        [
+            *(b"Range: bytes=0-9", b"Range: bytes=-3", b"range:bytes=1-2", b"Range: bytes=5-"),
+            *(b"Range: bytes=4000-", b"If-None-Match: *", b"Pragma: no-cache"),
+            *(b"Cache-Control: no-cache", b"Cache-Control: only-if-cached", *SIMPLE_LINES),
+        ]
+    ),
+    max_size=3,
+)
+REQUESTS = st.lists(st.tuples(TARGETS, LINES), min_size=1, max_size=25)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("scope", ["get", "all"])
+@given(requests=REQUESTS)
+@settings(max_examples=25, deadline=None)
+def test_whatever_is_asked_both_lanes_say_the_same(loop, scope, requests):
+    async def scenario():
+        house = House(policy=Policy(negative_scope=scope))
+        house.origin.put(KEY, SMALL_BODY, etag=b'"one"')
+        house.origin.put(LARGE, LARGE_BODY, etag=b'"two"')
+        async with (
+            data_port(house) as port,
+            data_port(house, has_fast_lane=False) as plain,
+            await port.connect() as wire,
+            await plain.connect() as other,
+        ):
+            street = Street(house, port, wire, other)
+            for target, lines in requests:
+                # Twice beforehand: what is asked for is known then, and so is the block.
+                for _ in range(2):
+                    await wire.ask(get(target, *lines))
+                    await house.settled()
+                await other.ask(get(target, *lines))
+                await house.settled()
+                _, is_taken = await street.ask(get(target, *lines))
+                await house.settled()
+                is_simple = target in SIMPLE_TARGETS and set(lines) <= set(SIMPLE_LINES)
+                assert is_taken or not is_simple
+
+    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
+        runner.run(scenario())
+
+
+async def test_what_is_written_between_two_reads_is_never_hidden(street):
+    for number in range(20):
+        body = b"%d" % number
+        async with await street.port.connect() as wire:
+            assert (await wire.ask(put(KEY, body))).status == 204
+        assert not await street.bring(get(KEY))
+        answer, is_taken = await street.ask(get(KEY))
+        assert (answer.body, is_taken) == (body, True)
+
+
+async def test_an_answer_that_was_not_the_origin_s_whole_is_not_kept(streets):
+    street = await streets()
+    street.house.origin.script(b"/a/c/4", Answer(404, (), b"half", announced=9, ends_after=4))
+    for _ in range(3):
+        answer, is_taken = await street.ask(get(b"/a/c/4"))
+        assert (answer.status, is_taken) == (503, False)
