@@ -17,7 +17,7 @@ help:
 	@echo 'make test                            all tests, then branch coverage of core (ARGS="tests/core -k name": only these)'
 	@echo 'make check                           ruff, mypy, import-linter, source checks, locks, docs'
 	@echo 'make servers                         apt-get install the servers that end-to-end tests use'
-	@echo 'make clients                         heavier readers and the S3 emulator for end-to-end tests'
+	@echo 'make clients                         readers of many kinds and the S3 emulator for end-to-end tests'
 	@echo 'make suite                           the public suite of HTTP cache tests (by npm)'
 	@echo 'make bench | soak | sharing          measurements; long runs, of one sidecar and of three on one directory'
 	@echo 'make faults                          origins that fail in every way; writes the table of docs/faults.md'
@@ -80,6 +80,9 @@ servers:
 clients: need-python
 	@$(PYTHON) scripts/venv.py --without-package .venv-clients locks/clients.txt
 	@$(PYTHON) scripts/venv.py --without-package .venv-moto locks/moto.txt
+	@$(PYTHON) scripts/venv.py --without-package .venv-neuroglancer locks/neuroglancer.txt
+	@if command -v npm >/dev/null; then set -x; cd tests/web_clients && npm ci --ignore-scripts --no-audit --no-fund; \
+	else echo 'zarrita and geotiff.js are left out: they need Node.js and npm' >&2; fi
 
 suite:
 	@command -v npm >/dev/null || { echo 'make suite needs Node.js and npm' >&2; exit 2; }
@@ -118,6 +121,6 @@ lock: $(if $(filter .venv-dev/%,$(UV)),dev-venv,need-python)
 	$(PYTHON) scripts/lock.py --uv $(UV) $(if $(UPGRADE),--upgrade)
 
 clean:
-	rm -rf .venv .venv-demo .venv-dev .venv-clients .venv-moto .venv.lock .venv-*.lock
+	rm -rf .venv .venv-demo .venv-dev .venv-clients .venv-moto .venv-neuroglancer .venv.lock .venv-*.lock
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* dist build
 	find service tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -23,12 +23,15 @@ LOCKS = ROOT / "locks"
 
 @dataclass(frozen=True, slots=True)
 class LockSet:
-    """What one lock holds; its versions agree with those of `beside`."""
+    """What one lock holds; its versions agree with those of `beside`. `is_alone`: without what it
+    depends on.
+    """
 
     what_for: str
     extras: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     is_without_package: bool = False
+    is_alone: bool = False
     beside: str | None = None
 
 
@@ -54,6 +57,12 @@ SETS = {
         "the S3 emulator for end-to-end tests, in an environment of its own",
         groups=("moto",),
         is_without_package=True,
+    ),
+    "neuroglancer": LockSet(
+        "the pages of Neuroglancer, for end-to-end tests",
+        groups=("neuroglancer",),
+        is_without_package=True,
+        is_alone=True,
     ),
 }
 
@@ -119,6 +128,8 @@ def compile_lock(pyproject: dict[str, Any], name: str, uv: str, *, is_upgrade: b
             *("--fork-strategy", "fewest", "--generate-hashes", "--no-header", "--quiet"),
             *("--no-emit-index-url", "--no-emit-find-links", "--no-build"),
         ]
+        if lock_set.is_alone:
+            command.append("--no-deps")
         if lock_set.beside:
             shutil.copy(LOCKS / f"{lock_set.beside}.txt", work)
             command += ["--constraints", f"{lock_set.beside}.txt"]

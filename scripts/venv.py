@@ -62,7 +62,8 @@ def make(folder: Path, locks: list[Path]) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     named = [argument for lock in locks for argument in ("--requirement", str(lock))]
-    pip_install(folder, "--require-hashes", "--only-binary=:all:", *named)
+    # A lock names all that is to be there.
+    pip_install(folder, "--no-deps", "--require-hashes", "--only-binary=:all:", *named)
     (folder / stamp_name(locks)).touch()
 
 

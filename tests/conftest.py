@@ -1,1 +1,6 @@
-pytest_plugins = ["tests.plugins.requirements", "tests.plugins.matrix", "pytester"]
+pytest_plugins = [
+    "tests.plugins.requirements",
+    "tests.plugins.matrix",
+    "tests.plugins.clients",
+    "pytester",
+]

@@ -89,7 +89,13 @@ METHOD = Relay(Forward.METHOD)
         pytest.param(STALE, [], Fill(Forward.STALE, STALE), id="stale"),
         pytest.param(STALE, [RANGE], ranged(Forward.STALE, STALE), id="stale-range"),
         pytest.param(
-            STALE, [RANGE, 'If-Range: "a"'], FollowElseRelay(Forward.STALE), id="stale-if-range"
+            STALE, [RANGE, 'If-Range: "a"'], ranged(Forward.STALE, STALE), id="stale-if-range"
+        ),
+        pytest.param(
+            STALE,
+            [RANGE, 'If-Range: "b"'],
+            FollowElseRelay(Forward.STALE),
+            id="stale-if-range-other",
         ),
         pytest.param(STALE_BY_DATE, [], Fill(Forward.STALE, STALE_BY_DATE), id="stale-by-date"),
         pytest.param(STALE_UNASKABLE, [], Fill(Forward.STALE), id="stale-without-validator"),
@@ -115,6 +121,13 @@ METHOD = Relay(Forward.METHOD)
         pytest.param(ALL_OF_IT, [], Serve(ALL_OF_IT, 200.0), id="a-part-that-is-all"),
         pytest.param(NOTHING, [], Fill(Forward.PARTIAL), id="parts-of-nothing"),
         pytest.param(PARTS, [RANGE], ranged(Forward.PARTIAL), id="parts-other-range"),
+        pytest.param(PARTS, [RANGE, 'If-Range: "a"'], ranged(Forward.PARTIAL), id="parts-if-range"),
+        pytest.param(
+            PARTS,
+            [RANGE, 'If-Range: "b"'],
+            FollowElseRelay(Forward.PARTIAL),
+            id="parts-if-range-other",
+        ),
         pytest.param(PARTS, ["Range: bytes=100-199"], Serve(PARTS, 200.0), id="parts-exact"),
         pytest.param(PARTS, ["Range: bytes=210-220"], Serve(PARTS, 200.0), id="parts-within"),
         pytest.param(

@@ -106,6 +106,59 @@ async def test_if_range_that_nothing_held_can_answer_is_passed_on(filled):
     assert filled.entry(KEY) is None
 
 
+async def test_if_range_of_what_is_held_brings_more_of_it(filled):
+    thing = filled.origin.put(KEY, BODY)
+    await get(filled, 0, 9)
+    await filled.settled_fills()
+    for result in ("miss", "hit"):
+        got = await get(filled, 100, 199, (b"If-Range", thing.etag))
+        assert (got.status, got.result, got.body) == (206, result, BODY[100:200])
+        await filled.settled_fills()
+    assert parts(filled) == [(0, 9), (100, 199)]
+    [_, exchange] = filled.origin.requests()
+    assert exchange.fields.get(b"if-range") is None
+
+
+async def test_if_range_of_a_stale_range_is_validated_and_not_passed_on(filled):
+    thing = filled.origin.put(KEY, BODY)
+    await get(filled, 0, 9)
+    await filled.settled_fills()
+    filled.now.advance(301.0)
+    got = await get(filled, 0, 9, (b"If-Range", thing.etag))
+    assert (got.status, got.result, got.body) == (206, "revalidated", BODY[:10])
+    assert (await get(filled, 0, 9, (b"If-Range", thing.etag))).result == "hit"
+
+
+@pytest.mark.parametrize(
+    "new", [NEW, NEW[:50]], ids=["of the same length", "too short for the range"]
+)
+async def test_if_range_gets_the_whole_where_another_version_has_come(filled, new):
+    thing = filled.origin.put(KEY, BODY)
+    await get(filled, 0, 9)
+    await filled.settled_fills()
+    filled.origin.put(KEY, new)
+    got = await get(filled, 100, 199, (b"If-Range", thing.etag))
+    assert (got.status, got.body, got.field(b"content-range")) == (200, new, None)
+
+
+async def test_if_range_gets_the_whole_where_another_version_may_not_be_kept(filled):
+    thing = filled.origin.put(KEY, BODY)
+    await get(filled, 0, 9)
+    await filled.settled_fills()
+    filled.origin.put(KEY, NEW, fields=((b"Cache-Control", b"no-store"),))
+    got = await get(filled, 100, 199, (b"If-Range", thing.etag))
+    assert (got.status, got.body, got.field(b"content-range")) == (200, NEW, None)
+
+
+async def test_if_range_is_told_that_nothing_is_there(filled):
+    thing = filled.origin.put(KEY, BODY)
+    await get(filled, 0, 9)
+    await filled.settled_fills()
+    filled.origin.objects.clear()
+    assert (await get(filled, 100, 199, (b"If-Range", thing.etag))).status == 404
+    assert filled.origin.count() == 2
+
+
 async def test_readers_of_one_range_share_one_request_and_others_have_their_own(filled):
     gate = filled.origin.hold(KEY, times=2)
     same = [filled.start("GET", KEY, ranged(0, 99)) for _ in range(8)]

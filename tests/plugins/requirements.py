@@ -25,7 +25,12 @@ SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/
 IMAGE_ENGINES = ("docker", "podman")
 SUITE = "tests/cache_suite/node_modules/http-cache-tests"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-CLIENT_PYTHONS = (".venv-clients/bin/python", ".venv-moto/bin/python")
+WEB_CLIENTS = "tests/web_clients/node_modules"
+CLIENT_PYTHONS = (
+    ".venv-clients/bin/python",
+    ".venv-moto/bin/python",
+    ".venv-neuroglancer/bin/python",
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -58,6 +63,11 @@ def find_python_with(module: str, root: Path) -> str | None:
     return None
 
 
+def is_web_client(name: str, root: Path) -> bool:
+    """Whether it is a package for Node.js and pages, installed by `make clients`."""
+    return find_program("node") is not None and (root / WEB_CLIENTS / name).is_dir()
+
+
 @functools.cache
 def find_image_engine() -> str | None:
     """A container engine that answers; the program alone is only a client."""
@@ -81,7 +91,7 @@ def is_met(requirement: Requirement, root: Path) -> bool:
         case "client":
             name = requirement.name
             is_module = name.isidentifier() and find_python_with(name, root) is not None
-            return is_module or find_program(name) is not None
+            return is_module or find_program(name) is not None or is_web_client(name, root)
         case "root":
             return os.geteuid() == 0
         case "image":

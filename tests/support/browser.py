@@ -2,15 +2,19 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from mimetypes import guess_type
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from tests.plugins.requirements import BROWSERS, SEARCH_PATH
 from tests.support.deadline import wait_event
@@ -18,7 +22,10 @@ from tests.support.deadline import wait_event
 _FLAGS = (
     "--headless=new",
     "--no-sandbox",
-    "--disable-gpu",
+    # Readers that draw want WebGL, and no machine need have a card.
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+    "--window-size=800,800",
     "--disable-dev-shm-usage",
     "--no-first-run",
     "--no-default-browser-check",
@@ -32,29 +39,42 @@ _SECONDS = 45.0
 
 
 class Page:
-    """A page at an origin of its own, whose script posts what it found to /report."""
+    """A page at an origin of its own, whose script posts what it found to /report.
 
-    def __init__(self) -> None:
+    It serves what is beneath `files` as /files/, and `imports` names modules by what they are
+    imported as.
+    """
+
+    def __init__(
+        self, files: Path | None = None, imports: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self.script = ""
         self.found: dict[str, Any] = {}
         self._is_reported = threading.Event()
+        self._files = files
+        self._import_map = json.dumps({"imports": dict(imports)})
         page = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                body = f"<!doctype html><title>x</title><script>{page.script}</script>".encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "text/html")
+                kind, body = page._answer(self.path)
+                self.send_response(404 if body is None else 200)
+                body = body or b""
+                self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
 
             def do_POST(self) -> None:
                 length = int(self.headers["Content-Length"])
-                page.found = json.loads(self.rfile.read(length))
-                self.send_response(204)
+                body = self.rfile.read(length)
+                # A reader's own page may post what it likes to a server that it takes for its own.
+                is_report = self.path == "/report"
+                self.send_response(204 if is_report else 404)
                 self.end_headers()
-                page._is_reported.set()
+                if is_report:
+                    page.found = json.loads(body)
+                    page._is_reported.set()
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -69,6 +89,16 @@ class Page:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+
+    def _answer(self, path: str) -> tuple[str, bytes | None]:
+        """The media type and the body of what the page itself consists of."""
+        if self._files is None or not path.startswith("/files/"):
+            imports = f'<script type="importmap">{self._import_map}</script>'
+            script = f"<script>{self.script}</script>"
+            return "text/html", f"<!doctype html><title>x</title>{imports}{script}".encode()
+        file = self._files / unquote(urlsplit(path).path.removeprefix("/files/"))
+        kind = "text/javascript" if file.suffix in {".js", ".mjs"} else guess_type(file.name)[0]
+        return kind or "application/octet-stream", file.read_bytes() if file.is_file() else None
 
     def visit(self, home: Path, script: str) -> dict[str, Any]:
         """What the script found, run by a browser that keeps its files in `home`.
@@ -86,11 +116,23 @@ class Page:
         return self.found
 
 
+def chromium_version() -> str:
+    """Its four numbers."""
+    command = [_program(), "--version"]
+    shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    found = re.search(r"\d+(?:\.\d+)+", shown)
+    assert found is not None, shown
+    return found[0]
+
+
+def _program() -> str:
+    return next(filter(None, (shutil.which(name, path=SEARCH_PATH) for name in BROWSERS)))
+
+
 @contextmanager
 def _chromium(home: Path, url: str) -> Iterator[None]:
-    program = next(filter(None, (shutil.which(name, path=SEARCH_PATH) for name in BROWSERS)))
     process = subprocess.Popen(
-        [program, *_FLAGS, f"--user-data-dir={home / 'profile'}", url],
+        [_program(), *_FLAGS, f"--user-data-dir={home / 'profile'}", url],
         env={"PATH": SEARCH_PATH, "HOME": str(home), "LC_ALL": "C.UTF-8"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

@@ -77,7 +77,9 @@ class Fill:
 
 @dataclass(frozen=True, slots=True)
 class FollowElseRelay:
-    """A range under `If-Range`: from a fill of the whole that is near enough, else as asked."""
+    """A range under an `If-Range` of what isn't held: from a fill of the whole that is near enough,
+    else as asked.
+    """
 
     forward: Forward
 

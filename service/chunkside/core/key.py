@@ -28,6 +28,7 @@ METADATA_NAMES = (
     "*.yaml",
 )
 _PLAIN_METADATA = frozenset(name.encode() for name in METADATA_NAMES if "*" not in name)
+_LISTING_PARAMETERS = frozenset([b"list-type", b"delimiter", b"encoding-type"])
 _DOT_SEGMENT = re.compile(rb"/\.\.?(?:/|$)")
 
 
@@ -181,6 +182,8 @@ def is_array_document(target: bytes) -> bool:
 
 
 def classify(target: bytes, extra_metadata_names: tuple[str, ...] = ()) -> KeyClass:
+    if _asks_for_a_listing(target):
+        return "listing"
     return class_of_path(object_path(target), extra_metadata_names)
 
 
@@ -196,3 +199,15 @@ def class_of_path(path: bytes, extra_metadata_names: tuple[str, ...] = ()) -> Ke
         if any(fnmatchcase(text, pattern) for pattern in extra_metadata_names):
             return "metadata"
     return "chunk"
+
+
+def _asks_for_a_listing(target: bytes) -> bool:
+    """Whether a query is one by which object stores are asked what they hold: S3's and GCS's
+    parameters, or Azure's. Their clients use them through plain HTTP upstreams too.
+    """
+    query = target.partition(b"?")[2]
+    if not query:
+        return False
+    parameters = query.split(b"&")
+    names = {parameter.partition(b"=")[0] for parameter in parameters}
+    return not names.isdisjoint(_LISTING_PARAMETERS) or b"comp=list" in parameters

@@ -47,7 +47,7 @@ from chunkside.core.freshness import (
 )
 from chunkside.core.heads import without_checksums
 from chunkside.core.invalidation import reach_of
-from chunkside.core.ranges import part_answered, range_form, select, single_range
+from chunkside.core.ranges import part_answered, range_applies, range_form, select, single_range
 from chunkside.core.request import Request
 from chunkside.core.response import ResponseHead
 from chunkside.core.storability import (
@@ -190,9 +190,10 @@ def _decide_held(request: Request, held: Held, now: Now, policy: Policy) -> Deci
     demands, elapsed = _demands(request, policy), age(stored.requested_at, now, stored.initial_age)
     may_be_stale = allows_stale(held, policy)
     if not held.must_validate and demands.are_met(elapsed, ttl, may_be_stale=may_be_stale):
-        return Serve(held, ttl) if has_it else _ask(request, Forward.PARTIAL, None)
+        return Serve(held, ttl) if has_it else _ask(request, Forward.PARTIAL, None, known=stored)
     why = Forward.REQUEST if ttl > 0 and not held.must_validate else Forward.STALE
-    question = _ask(request, why, held if has_it and stored.has_validator else None)
+    stale = held if has_it and stored.has_validator else None
+    question = _ask(request, why, stale, known=stored)
     is_plain = ttl <= 0 and has_it and demands == NO_DEMANDS
     may_wait = is_plain and may_serve_while_revalidating(held, ttl, policy)
     if may_wait and isinstance(question, Fill):
@@ -225,12 +226,21 @@ def _is_for_the_same_origin(fields: Fields, stored: Stored) -> bool:
 
 
 def _ask(
-    request: Request, why: Forward, stale: Held | None, *, is_anew: bool = False
+    request: Request,
+    why: Forward,
+    stale: Held | None,
+    *,
+    is_anew: bool = False,
+    known: Stored | None = None,
 ) -> Fill | FollowElseRelay | Relay:
+    """`known`: the head of what is held, be it stale or without the bytes that are asked for."""
     if request.method == "HEAD":
         return Relay(why)
     range_value = single_range(request.fields)
-    if range_value is not None and b"if-range" in request.fields:
+    is_conditional = range_value is not None and b"if-range" in request.fields
+    # Browsers name the version of the ranges that they have. A fill asks without the condition, and
+    # whoever finds that another version came asks again for himself.
+    if is_conditional and (known is None or not range_applies(request.fields, known)):
         return FollowElseRelay(why)
     return Fill(why, stale, range_value, is_anew)
 

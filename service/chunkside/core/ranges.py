@@ -100,7 +100,7 @@ def select(fields: Fields, stored: Stored, *, is_get: bool = True) -> Selection:
     if _is_unmodified(fields, stored):
         return NotModified()
     bounds = _bounds(fields.combined(b"range"))
-    if not is_get or bounds is None or not _range_applies(fields, stored):
+    if not is_get or bounds is None or not range_applies(fields, stored):
         return Whole()
     return _part(bounds, stored.length)
 
@@ -160,7 +160,8 @@ def _tags(listed: bytes) -> Iterator[tuple[bool, bytes]]:
         position = tag.end()
 
 
-def _range_applies(fields: Fields, stored: Stored) -> bool:
+def range_applies(fields: Fields, stored: Stored) -> bool:
+    """Whether `If-Range` lets a range of `stored` be sent, or there is none."""
     if b"if-range" not in fields:
         return True
     condition = fields.get(b"if-range")

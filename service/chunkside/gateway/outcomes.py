@@ -9,7 +9,7 @@ from chunkside.core.decision import NotStored
 from chunkside.core.entry import Held, Part, Partial, Present, Stored
 from chunkside.core.fields import Fields
 from chunkside.core.lease import is_more_of
-from chunkside.core.ranges import Generation
+from chunkside.core.ranges import Generation, range_applies
 from chunkside.core.response import ResponseHead
 from chunkside.core.variants import is_selected_by, variant_of
 from chunkside.gateway.errors import OriginError
@@ -86,10 +86,27 @@ def is_of(outcome: Outcome, known: Mapping[bytes, Generation | None]) -> bool:
 
 def is_for(outcome: Outcome, asked: Fields, others: Fields) -> bool:
     """Whether the outcome of what was asked with some fields answers a request with others, too."""
+    if b"if-range" in others and not _settles_if_range(outcome, others):
+        return False
     match outcome:
         case Filled(stored) | Freshened(Present(stored) | Partial(stored)):
             return is_selected_by(stored, others)
         case Answered(head):
             return variant_of(head.fields, asked) == variant_of(head.fields, others)
+        case _:
+            return True
+
+
+def _settles_if_range(outcome: Outcome, fields: Fields) -> bool:
+    """Whether what came, asked for without the condition, is what the condition wants: the whole in
+    place of a range of another version.
+    """
+    match outcome:
+        case Filled(stored, part=Part()):
+            return range_applies(fields, stored)
+        case Answered(head):
+            return head.status != 416
+        case Apart():
+            return False
         case _:
             return True

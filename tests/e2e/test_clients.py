@@ -1,0 +1,340 @@
+"""Real clients, each in a process of its own: what they read through the sidecar, cold and warm."""
+
+import json
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients.readers import BUCKET, HEAD_OF_ABSENT, READERS, Reader
+from tests.e2e.conftest import ANY_DISK
+from tests.plugins.clients import PROPERTY
+from tests.support.browser import Page, chromium_version
+from tests.support.http_client import exchange
+from tests.support.moto import moto, upload
+from tests.support.nginx import nginx
+from tests.support.sidecar import Sidecar
+
+ROOT = Path(__file__).resolve().parents[2]
+WEB_CLIENTS = ROOT / "tests/web_clients"
+# As in a bundler's place: what each package says that it exports, less what isn't for pages.
+IMPORTS = {
+    "zarrita": "zarrita/dist/src/index.js",
+    "@zarrita/storage": "@zarrita/storage/dist/src/index.js",
+    "@zarrita/storage/fetch": "@zarrita/storage/dist/src/fetch.js",
+    "numcodecs/blosc": "numcodecs/dist/blosc.js",
+    "numcodecs/lz4": "numcodecs/dist/lz4.js",
+    "numcodecs/zstd": "numcodecs/dist/zstd.js",
+    "fflate": "fflate/esm/browser.js",
+    "reference-spec-reader": "reference-spec-reader/dist/index.js",
+    "unzipit": "unzipit/dist/unzipit.module.js",
+    "geotiff": "geotiff/dist-browser/geotiff.js",
+}
+SCRIPT = """
+try {
+  const { readers } = await import("/files/readers.mjs");
+  found.digest = await readers[%(name)s](%(url)s);
+} catch (error) {
+  found.error = String(error && error.stack || error);
+}
+"""
+Record = Callable[[str, object], None]
+Asked = Counter[tuple[str, str, str]]
+"""Requests to the origin by class, method and code."""
+
+pytestmark = [
+    pytest.mark.timeout(180),
+    # They make the samples.
+    pytest.mark.client("h5py", "icechunk", "rasterio", "tensorstore", "xarray"),
+]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """`folder` is what both origins hold, `digests` what is to be found in it."""
+
+    root: Path
+    folder: Path
+    digests: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Pair:
+    origin: str
+    sidecar: Sidecar
+
+    def forget(self) -> None:
+        self.sidecar.wait_idle()
+        answer = exchange(self.sidecar.admin_url, "/purge", "POST", body=b'{"all": true}')
+        assert answer.status == 200
+
+    def asked(self) -> Asked:
+        """What the origin was asked for since the sidecar began."""
+        self.sidecar.wait_idle()
+        page = exchange(self.sidecar.admin_url, "/metrics").body.decode()
+        found: Asked = Counter()
+        for labels, value in re.findall(
+            r"^chunkside_upstream_requests_total\{(.*)\} (\S+)$", page, re.MULTILINE
+        ):
+            of = dict(re.findall(r'(\w+)="(.*?)"', labels))
+            found[of["class"], of["method"], of["code"]] += int(float(value))
+        return found
+
+
+def is_a_check(key_class: str, method: str, code: str) -> bool:
+    """Whether a metadata document was looked after, as is due every few seconds; none was sent."""
+    return key_class == "metadata" and (method == "HEAD" or code in ("304", "404"))
+
+
+def assert_warm(cold: Asked, warm: Asked, asks_again: frozenset[tuple[str, str, str]]) -> None:
+    """All went through the sidecar, and what it holds cost its origin nothing more."""
+    assert cold.total() > 0
+    assert {each for each in warm if not is_a_check(*each)} == asks_again, (cold, warm)
+
+
+def slug(name: str) -> str:
+    return re.sub(r"\W+", "-", name).lower()
+
+
+def run(*command: Any) -> Any:
+    """The JSON in the last line of what a client's own process printed."""
+    done = subprocess.run(
+        [str(each) for each in command],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory: pytest.TempPathFactory, python_with: Callable[[str], str]) -> Samples:
+    root = tmp_path_factory.mktemp("samples")
+    folder = root / BUCKET
+    digests = run(python_with("icechunk"), "-m", "tests.clients.samples", folder)
+    # Where a client of Google's JSON interface looks for the same.
+    objects = root / "storage/v1/b" / BUCKET / "o"
+    objects.parent.mkdir(parents=True)
+    objects.symlink_to(folder)
+    return Samples(root, folder, digests)
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def _pair(origin: str, running: ExitStack, home: Path) -> Pair:
+    return Pair(origin, running.enter_context(Sidecar(origin, home / "cache", ANY_DISK)))
+
+
+@pytest.fixture(scope="module")
+def files(samples: Samples, running: ExitStack, tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    """nginx, and a sidecar in front of it."""
+    home = tmp_path_factory.mktemp("files")
+    return _pair(running.enter_context(nginx(samples.root, home)), running, home)
+
+
+@pytest.fixture(scope="module")
+def s3(
+    samples: Samples,
+    running: ExitStack,
+    tmp_path_factory: pytest.TempPathFactory,
+    python_with: Callable[[str], str],
+) -> Pair:
+    """An S3 emulator, and a sidecar in front of it."""
+    url = running.enter_context(moto(python_with("moto")))
+    upload(url, BUCKET, samples.folder)
+    return _pair(url, running, tmp_path_factory.mktemp("s3"))
+
+
+def _parameter(reader: Reader) -> Any:
+    needs = pytest.mark.server("nginx") if reader.origin == "files" else pytest.mark.client("moto")
+    marks = [needs, pytest.mark.client(reader.module)]
+    return pytest.param(reader, id=slug(reader.name), marks=marks)
+
+
+@pytest.mark.parametrize("reader", [_parameter(each) for each in READERS.values()])
+def test_a_client_reads_the_same_straight_cold_and_warm(
+    reader: Reader,
+    samples: Samples,
+    python_with: Callable[[str], str],
+    request: pytest.FixtureRequest,
+    record_property: Record,
+) -> None:
+    pair: Pair = request.getfixturevalue(reader.origin)
+    # Some could run here, too, but all that can be are in one environment, with one lock.
+    python = python_with(reader.module if reader.module == "boto3" else "icechunk")
+    command = (python, "-m", "tests.clients.readers", reader.name)
+    pair.forget()
+    before = pair.asked()
+    first = run(*command, pair.origin, pair.sidecar.url)
+    cold = pair.asked() - before
+    # In a new process: what a client remembers by itself is not what is looked at.
+    again = run(*command, pair.sidecar.url)
+    warm = pair.asked() - before - cold
+    record_property(PROPERTY, (reader.name, first["versions"], cold.total(), warm.total()))
+    assert first["digests"] + again["digests"] == [samples.digests[reader.sample]] * 3
+    assert_warm(cold, warm, reader.asks_again)
+
+
+@dataclass(frozen=True)
+class WebReader:
+    """One of the readers in tests/web_clients/readers.mjs; `package` is told with its version."""
+
+    name: str
+    package: str
+    sample: str
+    asks_again: frozenset[tuple[str, str, str]] = frozenset()
+
+    def versions(self) -> dict[str, str]:
+        file = WEB_CLIENTS / "node_modules" / self.package / "package.json"
+        return {self.package: json.loads(file.read_text(encoding="utf-8"))["version"]}
+
+
+WEB_READERS = (
+    WebReader("zarrita", "zarrita", "sparse"),
+    WebReader("zarrita, zarr v2", "zarrita", "sparse"),
+    WebReader("zarrita, shards", "zarrita", "sparse", frozenset([HEAD_OF_ABSENT])),
+    WebReader("geotiff.js", "geotiff", "image"),
+)
+
+over_web_readers = pytest.mark.parametrize(
+    "reader",
+    [
+        pytest.param(each, id=slug(each.name), marks=pytest.mark.client(each.package))
+        for each in WEB_READERS
+    ],
+)
+
+
+@pytest.mark.client("node")
+@pytest.mark.server("nginx")
+@over_web_readers
+def test_a_reader_in_node_reads_the_same_straight_cold_and_warm(
+    reader: WebReader, samples: Samples, files: Pair, record_property: Record
+) -> None:
+    command = ("node", "--no-warnings", WEB_CLIENTS / "main.mjs", reader.name)
+    files.forget()
+    before = files.asked()
+    digests = run(*command, files.origin, files.sidecar.url)["digests"]
+    cold = files.asked() - before
+    digests += run(*command, files.sidecar.url)["digests"]
+    warm = files.asked() - before - cold
+    node = subprocess.run(["node", "--version"], check=True, capture_output=True, text=True)
+    versions = reader.versions() | {"Node.js": node.stdout.strip().removeprefix("v")}
+    record_property(PROPERTY, (f"{reader.name} in Node.js", versions, cold.total(), warm.total()))
+    assert digests == [samples.digests[reader.sample]] * 3
+    assert_warm(cold, warm, reader.asks_again)
+
+
+@pytest.fixture(scope="module")
+def page(running: ExitStack) -> Page:
+    modules = {name: f"/files/node_modules/{path}" for name, path in IMPORTS.items()}
+    page = Page(WEB_CLIENTS, modules)
+    running.callback(page.close)
+    return page
+
+
+@pytest.fixture(scope="module")
+def files_for_pages(
+    files: Pair, page: Page, running: ExitStack, tmp_path_factory: pytest.TempPathFactory
+) -> Pair:
+    """The same origin, which says nothing of CORS, behind a sidecar that lists the page's."""
+    home = tmp_path_factory.mktemp("pages")
+    flags = (*ANY_DISK, "--cors-origins", page.origin)
+    sidecar = running.enter_context(Sidecar(files.origin, home / "cache", flags))
+    return Pair(files.origin, sidecar)
+
+
+@pytest.mark.browser
+@pytest.mark.server("nginx")
+@over_web_readers
+def test_a_reader_in_a_page_of_a_listed_origin_reads_the_same_cold_and_warm(
+    reader: WebReader,
+    samples: Samples,
+    files_for_pages: Pair,
+    page: Page,
+    tmp_path: Path,
+    record_property: Record,
+) -> None:
+    told = {"name": json.dumps(reader.name), "url": json.dumps(files_for_pages.sidecar.url)}
+    found, cold, warm = visit(page, files_for_pages, tmp_path, SCRIPT % told)
+    versions = reader.versions() | {"Chromium": chromium_version()}
+    record_property(PROPERTY, (f"{reader.name} in Chromium", versions, cold.total(), warm.total()))
+    assert found == [{"digest": samples.digests[reader.sample]}] * 3
+    assert_warm(cold, warm, reader.asks_again)
+
+
+def visit(page: Page, pair: Pair, home: Path, script: str) -> tuple[list[Any], Asked, Asked]:
+    """What three visits found, and what the first and the last cost the origin.
+
+    A page names a version (If-Range) as soon as it has some of it, which may be before that is
+    kept; what is passed on then is kept at the second visit.
+    """
+    pair.forget()
+    counts = [pair.asked()]
+    found = []
+    for turn in ("cold", "warming", "warm"):
+        # A new home, so that nothing is in the browser's own cache.
+        (home / turn).mkdir()
+        found.append(page.visit(home / turn, script))
+        counts.append(pair.asked())
+    return found, counts[1] - counts[0], counts[3] - counts[2]
+
+
+@dataclass(frozen=True)
+class Neuroglancer:
+    name: str
+    array: str
+    asks_again: frozenset[tuple[str, str, str]] = frozenset()
+
+
+NEUROGLANCER = (
+    Neuroglancer("Neuroglancer", "sparse.zarr"),
+    Neuroglancer("Neuroglancer, shards", "sharded.zarr", frozenset([HEAD_OF_ABSENT])),
+)
+
+
+@pytest.mark.browser
+@pytest.mark.server("nginx")
+@pytest.mark.client("neuroglancer")
+@pytest.mark.parametrize("reader", NEUROGLANCER, ids=[slug(each.name) for each in NEUROGLANCER])
+def test_neuroglancer_shows_the_same_cold_and_warm(
+    reader: Neuroglancer,
+    samples: Samples,
+    files: Pair,
+    python_with: Callable[[str], str],
+    tmp_path: Path,
+    record_property: Record,
+) -> None:
+    # It isn't imported: nothing that its Python part needs is there.
+    where = (
+        "import importlib.metadata as m, importlib.util as u, json; print(json.dumps(["
+        "u.find_spec('neuroglancer').submodule_search_locations[0], m.version('neuroglancer')]))"
+    )
+    package, version = run(python_with("neuroglancer"), "-c", where)
+    page = Page(Path(package) / "static/client")
+    flags = (*ANY_DISK, "--cors-origins", page.origin)
+    try:
+        with Sidecar(files.origin, tmp_path / "cache", flags) as sidecar:
+            source = json.dumps(f"zarr3://{sidecar.url}/{BUCKET}/{reader.array}")
+            script = (WEB_CLIENTS / "neuroglancer.js").read_text(encoding="utf-8")
+            pair = Pair(files.origin, sidecar)
+            found, cold, warm = visit(page, pair, tmp_path, script.replace("SOURCE", source))
+    finally:
+        page.close()
+    versions = {"neuroglancer": version, "Chromium": chromium_version()}
+    record_property(PROPERTY, (f"{reader.name} in Chromium", versions, cold.total(), warm.total()))
+    assert found == [{"digest": samples.digests["sparse"]}] * 3
+    assert_warm(cold, warm, reader.asks_again)
