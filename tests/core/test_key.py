@@ -8,6 +8,7 @@ from chunkside.core.key import (
     Namespace,
     Object,
     classify,
+    has_dot_segment,
     is_array_document,
     is_plain,
     key_target,
@@ -296,3 +297,11 @@ def test_all_spellings_of_an_object_have_one_path(target, path, is_its_own):
 )
 def test_which_documents_tell_an_arrays_shape(target, is_one):
     assert is_array_document(target) is is_one
+
+
+@pytest.mark.parametrize(
+    ("path", "has_one"),
+    [(b"/a/./b", True), (b"/a/..", True), (b"/.zarray", False), (b"/a.b/..c", False)],
+)
+def test_a_dot_segment_is_a_whole_segment(path, has_one):
+    assert has_dot_segment(path) is has_one

@@ -13,6 +13,7 @@ from chunkside.core.ranges import (
     exact_part,
     first_byte,
     part_answered,
+    part_asked,
     range_form,
     select,
     strong_validator,
@@ -346,3 +347,21 @@ def test_a_part_is_named_by_both_of_its_ends_or_by_none(value, part):
 )
 def test_an_answer_to_a_range_must_be_of_that_range(value, told, answered):
     assert part_answered(value, fields(f"Content-Range: {told}")) == answered
+
+
+@pytest.mark.parametrize(
+    ("value", "length", "part"),
+    [
+        (b"bytes=2-5", 10, Part(2, 5)),
+        (b"bytes=2-", 10, Part(2, 9)),
+        (b"bytes=-3", 10, Part(7, 9)),
+        (b"bytes=2-99", 10, Part(2, 9)),
+        (b"bytes=10-", 10, None),
+        (b"bytes=-0", 10, None),
+        (b"bytes=5-2", 10, None),
+        (b"bytes=0-1,3-4", 10, None),
+        (b"bytes=0-0", 0, None),
+    ],
+)
+def test_the_part_that_a_range_asks_for(value, length, part):
+    assert part_asked(value, length) == part
