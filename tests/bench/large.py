@@ -14,12 +14,11 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.support.http_client import exchange
+from tests.support.meanwhile import meanwhile
 from tests.support.sidecar import Sidecar
 
 MIB = 1 << 20
@@ -121,23 +120,6 @@ def _receive(connection: socket.socket, target: memoryview) -> None:
         filled += count
 
 
-@contextmanager
-def sampled(sidecar: Sidecar, samples: list[int]) -> Iterator[None]:
-    over = threading.Event()
-
-    def sample() -> None:
-        while not over.wait(_SAMPLE_SECONDS):
-            samples.append(sidecar.rss_anon_bytes())
-
-    thread = threading.Thread(target=sample)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-
-
 def measure(chosen: argparse.Namespace, cache_dir: Path) -> int:
     origin = Origin(chosen.mib)
     flags = ("--loop", chosen.loop, "--cache-size", "16GiB", "--max-body-size", "4GiB")
@@ -153,7 +135,7 @@ def measure(chosen: argparse.Namespace, cache_dir: Path) -> int:
             for rate in [float(chosen.rate)] * chosen.clients + [None]
         ]
         started = time.monotonic()
-        with sampled(sidecar, samples):
+        with meanwhile(lambda: samples.append(sidecar.rss_anon_bytes()), _SAMPLE_SECONDS):
             for client in clients:
                 client.start()
             for client in clients[:-1]:

@@ -17,16 +17,16 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from tests.bench.figures import Spread, percentile
 from tests.support.deadline import wait_for
 from tests.support.http_client import Connection, exchange
 from tests.support.many_files import fill_directory
+from tests.support.meanwhile import meanwhile
 from tests.support.origin import Origin
 from tests.support.sidecar import Sidecar
 
@@ -41,36 +41,21 @@ FLAGS = (
 )
 
 
-class Pulse:
-    """Asks /livez again and again, in a thread of its own, and keeps how long each answer took."""
+@contextmanager
+def pulse(sidecar: Sidecar) -> Iterator[list[float]]:
+    """Asks /livez again and again meanwhile; gives how long each answer took, in seconds."""
+    seconds: list[float] = []
+    with Connection(sidecar.admin_url) as connection:
 
-    def __init__(self, sidecar: Sidecar) -> None:
-        self.seconds: list[float] = []
-        self._url = sidecar.admin_url
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._ask, daemon=True)
+        def ask() -> None:
+            asked_at = time.perf_counter()
+            connection.send("GET", "/livez")
+            answer = connection.response()
+            seconds.append(time.perf_counter() - asked_at)
+            assert answer.status == 200, answer
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._is_over.set()
-        self._thread.join()
-
-    def _ask(self) -> None:
-        with Connection(self._url) as connection:
-            while not self._is_over.wait(EVERY_SECONDS):
-                asked_at = time.perf_counter()
-                connection.send("GET", "/livez")
-                answer = connection.response()
-                self.seconds.append(time.perf_counter() - asked_at)
-                assert answer.status == 200, answer
+        with meanwhile(ask, EVERY_SECONDS):
+            yield seconds
 
 
 @dataclass
@@ -109,7 +94,7 @@ def bodies(sidecar: Sidecar) -> int:
 def timed(sidecar: Sidecar, begin: Callable[[], None], is_over: Callable[[], bool]) -> list[float]:
     """The pulses from `begin` until it is over."""
     looks = itertools.count(1)
-    with Pulse(sidecar) as pulse:
+    with pulse(sidecar) as seconds:
         begin()
         # Twice a second: to be asked is work for the sidecar.
         wait_for(
@@ -117,13 +102,13 @@ def timed(sidecar: Sidecar, begin: Callable[[], None], is_over: Callable[[], boo
             "the end of what is timed",
             DEADLINE_SECONDS,
         )
-    return pulse.seconds
+    return seconds
 
 
 def rest(sidecar: Sidecar, phase: Phase) -> None:
-    with Pulse(sidecar) as pulse:
+    with pulse(sidecar) as seconds:
         threading.Event().wait(REST_SECONDS)
-    phase.add(REST_SECONDS, pulse.seconds)
+    phase.add(REST_SECONDS, seconds)
 
 
 def one_round(origin: Origin, home: Path, files: int, phases: list[Phase]) -> None:

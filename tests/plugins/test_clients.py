@@ -1,8 +1,3 @@
-from pathlib import Path
-
-import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
 TESTS = """
 def test_one(record_property):
     record_property("read by", ("one", {"a": "1.0", "b": "2"}, 7, 0))
@@ -13,20 +8,8 @@ def test_two(record_property):
 """
 
 
-@pytest.fixture
-def run(pytester, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-
-    def run(text):
-        pytester.makepyfile(text)
-        return pytester.runpytest_subprocess("-p", "tests.plugins.clients")
-
-    return run
-
-
-def test_the_list_of_clients_is_printed_with_versions_and_verdicts(run):
-    result = run(TESTS)
+def test_the_list_of_clients_is_printed_with_versions_and_verdicts(run_with):
+    result = run_with("clients", TESTS)
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
         [
@@ -37,5 +20,5 @@ def test_the_list_of_clients_is_printed_with_versions_and_verdicts(run):
     )
 
 
-def test_a_run_without_clients_says_nothing(run):
-    assert "clients:" not in run("def test_it(): pass\n").stdout.str()
+def test_a_run_without_clients_says_nothing(run_with):
+    assert "clients:" not in run_with("clients", "def test_it(): pass\n").stdout.str()

@@ -1,8 +1,3 @@
-from pathlib import Path
-
-import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
 TESTS = """
 import pytest
 
@@ -16,23 +11,11 @@ def test_without(): pass
 """
 
 
-@pytest.fixture
-def run(pytester, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-
-    def run(text):
-        pytester.makepyfile(text)
-        return pytester.runpytest_subprocess("-p", "tests.plugins.matrix")
-
-    return run
-
-
-def test_the_matrix_of_contracts_is_printed(run):
-    result = run(TESTS)
+def test_the_matrix_of_contracts_is_printed(run_with):
+    result = run_with("matrix", TESTS)
     result.assert_outcomes(passed=4, failed=1)
     result.stdout.fnmatch_lines(["*contracts:*", "body store  disk * uvloop 2/2  asyncio 1/2"])
 
 
-def test_a_run_without_contracts_says_nothing(run):
-    assert "contracts:" not in run("def test_it(): pass\n").stdout.str()
+def test_a_run_without_contracts_says_nothing(run_with):
+    assert "contracts:" not in run_with("matrix", "def test_it(): pass\n").stdout.str()

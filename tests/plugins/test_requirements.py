@@ -1,8 +1,5 @@
-from pathlib import Path
-
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
 ABSENT = "no-such-program"
 TESTS = {
     "server": f"@pytest.mark.server('{ABSENT}')",
@@ -12,17 +9,14 @@ TESTS = {
 
 
 @pytest.fixture
-def run(pytester, monkeypatch):
+def run(run_with, pytester, monkeypatch):
     """Runs one test that bears a marker, as a run of its own, and gives its result."""
     monkeypatch.delenv("CI", raising=False)
     pytester.makeini("[pytest]\nmarkers =\n  server\n  client\n  root\n  image\n  browser\n")
-    # The run has a root of its own, from where the plugin can't be imported.
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
     def run(marker, *arguments):
-        pytester.makepyfile(f"import pytest\n\n{marker}\ndef test_it(): pass\n")
-        return pytester.runpytest_subprocess("-p", "tests.plugins.requirements", *arguments)
+        text = f"import pytest\n\n{marker}\ndef test_it(): pass\n"
+        return run_with("requirements", text, *arguments)
 
     return run
 

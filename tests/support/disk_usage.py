@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 BLOCK_BYTES = 512
 _KEY = re.compile(r"[0-9a-f]{64}")
@@ -40,33 +37,13 @@ def least_usage(root: Path) -> int:
 
 
 class UsageWatch:
-    """Looks on, in a thread of its own, until it is left."""
+    """What was seen so far."""
 
     def __init__(self, root: Path) -> None:
         self.looks = 0
         self.most_bytes = 0
         self._root = root
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._look_on, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._is_over.set()
-        self._thread.join()
-        self.look()
 
     def look(self) -> None:
         self.most_bytes = max(self.most_bytes, least_usage(self._root))
         self.looks += 1
-
-    def _look_on(self) -> None:
-        while not self._is_over.wait(0.01):
-            self.look()

@@ -25,6 +25,7 @@ from tests.support.deadline import DEADLINE_SECONDS
 from tests.support.disk_usage import UsageWatch
 from tests.support.histories import Body, Histories
 from tests.support.http_client import Connection, Response, exchange
+from tests.support.meanwhile import meanwhile
 from tests.support.origin import Origin
 from tests.support.sidecar import Sidecar
 
@@ -117,13 +118,15 @@ class Sharing:
             )
             for number in range(CLIENTS)
         ]
-        with UsageWatch(self._cache_dir / "v1") as watch:
+        watch = UsageWatch(self._cache_dir / "v1")
+        with meanwhile(watch.look, 0.01):
             for client in clients:
                 client.start()
             self._forbid_sweeps()
             for client in clients:
                 client.join(8 * DEADLINE_SECONDS)
                 assert not client.is_alive(), "a client hangs"
+        watch.look()
         self.report.looks, self.report.most_bytes = watch.looks, watch.most_bytes
         if watch.most_bytes > self.report.budget:
             self._tell(f"{watch.most_bytes} bytes of files, more than the budget")
