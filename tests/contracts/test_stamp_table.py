@@ -201,6 +201,23 @@ def test_a_token_is_that_of_both_stamps(table, clock):
             assert table.token(target.location, target.path) == table.read(target).token
 
 
+def test_writes_that_have_ended_are_looked_for_now_and_then(table, monkeypatch):
+    looked = []
+    forget = table._forget_ended
+    monkeypatch.setattr(table, "_forget_ended", lambda now: (looked.append(now), forget(now)))
+    for number in range(20_000):
+        table.close(Object("http://h:80", b"/many/%d" % number), 9.0)
+    # Not at each of them, though none has ended: that took four seconds for five thousand.
+    assert 1 <= len(looked) <= 5
+
+
+def test_what_is_known_of_ended_writes_is_forgotten(table, clock):
+    for number in range(20_000):
+        table.close(Object("http://h:80", b"/many/%d" % number), 9.0)
+        clock.boot += 0.1
+    assert len(table._writes) < 2_000
+
+
 @pytest.mark.parametrize(
     ("change", "is_seen"),
     [

@@ -1,6 +1,7 @@
 """The fast lane says what the gateway would, byte for byte, and is taken wherever it should be."""
 
 import asyncio
+import math
 import re
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -13,6 +14,7 @@ from chunkside.core.cors import Pages
 from chunkside.core.entry import oldest_request
 from chunkside.core.freshness import Policy
 from chunkside.server import fast_lane
+from chunkside.store.stamps import MemoryStampTable
 from tests.gateway.conftest import close, disk_house
 from tests.store.samples import LOOPS
 from tests.support.fake_upstream import Answer
@@ -326,6 +328,34 @@ async def test_age_and_date_go_with_the_time(street):
         street.house.now.advance(1)
 
 
+@pytest.mark.parametrize("kind", ["memory", "disk"])
+async def test_what_never_gets_stale_is_taken_too(streets, kind):
+    endless = Policy(ttl=math.inf, negative_ttl=math.inf, metadata_ttl=math.inf)
+    street = await streets(kind, policy=endless)
+    for target in (KEY, HOLE, DOCUMENT):
+        for _ in range(3):
+            answer, is_taken = await street.ask(get(target))
+            assert is_taken
+            assert b"ttl" not in answer.value(b"cache-status")
+
+
+async def test_what_another_process_writes_while_an_answer_is_kept_is_seen(streets, monkeypatch):
+    street = await streets("disk")
+    stamps, watch = street.house.edges.stamps, MemoryStampTable.watch
+    name = street.house.key(KEY).object
+
+    def watch_too_late(table, location, path):
+        stamps.renew(name, ends=None)
+        return watch(table, location, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryStampTable, "watch", watch_too_late)
+        for _ in range(3):
+            assert get(KEY) not in street.lane._answers
+            await street.bring(get(KEY))
+        assert get(KEY) not in street.lane._answers
+
+
 async def test_a_file_that_is_unlinked_by_hand_is_not_served(streets, tmp_path):
     street = await streets("disk")
     for _ in range(4):
@@ -344,7 +374,7 @@ async def test_answers_are_kept_within_bounds(streets, monkeypatch):
             await street.ask(get(b"/r/%d" % number))
     kept = street.lane._answers
     assert list(kept) == [get(b"/r/%d" % number) for number in range(30, 40)]
-    size = sum(len(answer.content) for answer in kept.values())
+    size = sum(len(head) + len(answer.content) for head, answer in kept.items())
     assert street.lane._answer_bytes == size
     assert len(street.lane._came_once) <= 10
     monkeypatch.setattr(fast_lane, "_MOST_ANSWER_BYTES", size)

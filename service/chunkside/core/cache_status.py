@@ -19,7 +19,7 @@ Result = Literal[
 ]
 
 # Integers of structured fields have 15 digits at most (RFC 9651 §3.3.1).
-_INTEGER_LIMIT: Final = 10**15
+INTEGER_LIMIT: Final = 10**15
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class CacheStatus:
             parts.append(f"fwd={self.forward}")
         if self.fwd_status is not None:
             parts.append(f"fwd-status={self.fwd_status}")
-        if self.ttl is not None and abs(self.ttl) < _INTEGER_LIMIT:
+        if self.ttl is not None and abs(self.ttl) < INTEGER_LIMIT:
             parts.append(f"ttl={int(self.ttl)}")
         if self.is_stored:
             parts.append("stored")

@@ -153,10 +153,18 @@ class AtOnce:
             Object(location, path), asked_at
         )
 
-    def still_holds(self, found: Absence | Bytes, location: str, path: bytes) -> Callable[[], bool]:
-        """Tells, for as long as what was found is fresh, whether it would be found again."""
-        places, place = self._edges.index.at_places, found.place
-        known, watch = places[place], self._edges.stamps.watch(location, path)
+    def still_holds(
+        self, found: Absence | Bytes, location: str, path: bytes
+    ) -> Callable[[], bool] | None:
+        """Tells, for as long as what was found is fresh, whether it would be found again; None
+        where it would not be by now, since another process may write at any time.
+        """
+        index, place = self._edges.index, found.place
+        places, watch = index.at_places, self._edges.stamps.watch(location, path)
+        # What is watched is what it is judged by.
+        if not self._holds(location, path, index.entry_at(place)):
+            return None
+        known = places[place]
         if isinstance(found, Absence):
             return lambda: places[place] is known and watch()
         edges, file = self._edges, found.file

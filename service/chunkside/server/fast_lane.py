@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from chunkside.aiohttp_internals import parse_head
-from chunkside.core.cache_status import Result
+from chunkside.core.cache_status import INTEGER_LIMIT, Result
 from chunkside.core.decision import Whole
 from chunkside.core.entry import Part, Stored
 from chunkside.core.fields import Fields
@@ -39,7 +39,6 @@ _MOST_BLOCKS: Final = 256
 _MOST_HEADS: Final = 4096
 # Up to this size a body is joined to its head: one buffer for the transport.
 _JOINED_BYTES: Final = 128 << 10
-_LONGEST_TTL: Final = 1e15
 # A client that asks again before it has read so much is answered at its own pace. (The last bytes
 # of an answer count for a moment after they have gone.)
 _MOST_QUEUED_BYTES: Final = 1 << 20
@@ -159,7 +158,7 @@ class FastLane:
         asked = route.origin_path(target) if route.prefix or route.at else target
         key_class, now = class_of_path(asked, route.metadata_names), self._clock.now()
         found = self._at_once[route.name].find(sitting, asked, key_class, range_value, now)
-        if found is None or found.ttl >= _LONGEST_TTL:
+        if found is None:
             return False
         content, size = self._write(found, transport, int(now.wall))
         status = _status(found)
@@ -169,8 +168,9 @@ class FastLane:
         series.ended(size, self._boot_clock() - started)
         if content is not None and self._comes_again(head, int(now.boot)):
             holds = self._at_once[route.name].still_holds(found, sitting.space.location, asked)
-            until = now.boot + min(found.ttl, 1 - now.boot % 1, 1 - now.wall % 1)
-            self._keep(head, _Answer(content, until, holds, series, size))
+            if holds is not None:
+                until = now.boot + min(found.ttl, 1 - now.boot % 1, 1 - now.wall % 1)
+                self._keep(head, _Answer(content, until, holds, series, size))
         return True
 
     def _write(
@@ -208,12 +208,15 @@ class FastLane:
         return False
 
     def _keep(self, head: bytes, answer: _Answer) -> None:
-        old = self._answers.pop(head, None)
-        self._answer_bytes += len(answer.content) - (0 if old is None else len(old.content))
+        if head in self._answers:
+            self._forget(head)
         self._answers[head] = answer
+        self._answer_bytes += len(head) + len(answer.content)
         while len(self._answers) > _MOST_ANSWERS or self._answer_bytes > _MOST_ANSWER_BYTES:
-            oldest = next(iter(self._answers))
-            self._answer_bytes -= len(self._answers.pop(oldest).content)
+            self._forget(next(iter(self._answers)))
+
+    def _forget(self, head: bytes) -> None:
+        self._answer_bytes -= len(head) + len(self._answers.pop(head).content)
 
     # Heads.
 
@@ -224,7 +227,7 @@ class FastLane:
         if begun is None:
             selected = head_of_absence(absent)
             begun = self._absent_heads[kind] = begin_head(selected.status, selected.fields)
-        told = b"chunkside; hit; ttl=%d; detail=negative" % found.ttl
+        told = b"chunkside; hit%b; detail=negative" % _told_ttl(found.ttl)
         return head_from_store(begun, second, found.elapsed, told, self._empty)
 
     def _head_of_bytes(self, found: Bytes, second: int) -> bytes:
@@ -236,7 +239,7 @@ class FastLane:
         if part is not None:
             told = b"Content-Range: bytes %d-%d/%d\r\n" % (part.first, part.last, stored.length)
             begun = Begun(of_part.lines + told, of_part.has_date)
-        told = b"chunkside; hit; ttl=%d" % found.ttl
+        told = b"chunkside; hit" + _told_ttl(found.ttl)
         ended = end_head(self._via, len(found.content))
         return head_from_store(begun, second, found.elapsed, told, ended)
 
@@ -283,6 +286,10 @@ class FastLane:
         if not isinstance(request, Request):
             return None
         return self._at_once[route.name].sit(request)
+
+
+def _told_ttl(ttl: float) -> bytes:
+    return b"; ttl=%d" % ttl if ttl < INTEGER_LIMIT else b""
 
 
 def _status(found: Absence | Bytes) -> int:

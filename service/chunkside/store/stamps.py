@@ -76,6 +76,8 @@ class MemoryStampTable:
     def __init__(self, boot_clock: Callable[[], float]) -> None:
         self._boot_clock = boot_clock
         self._writes: dict[int, _Writes] = {}
+        # From how many slots on those are looked for whose writes have ended.
+        self._many_writes = _MANY_SLOTS
         self._slots: dict[str, tuple[int, int]] = {}
         # The word that was read last, and what it says.
         self._newest_doubt = (0, 0.0)
@@ -165,8 +167,9 @@ class MemoryStampTable:
     def _stamp(self, slot: int, until: int | None, ends: int | None) -> int:
         """Writes a stamp that shortens nobody's closing; `until` is None to open the slot."""
         now = math.floor(self._boot_clock())
-        if len(self._writes) > _MANY_SLOTS:
+        if len(self._writes) > self._many_writes:
             self._forget_ended(now)
+            self._many_writes = max(_MANY_SLOTS, 2 * len(self._writes))
         writes = self._writes.setdefault(slot, _Writes())
         if self._words[slot] != writes.last:
             # Whoever wrote this since left room for this process's writes. If it says no more than
