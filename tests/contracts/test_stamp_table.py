@@ -204,7 +204,12 @@ def test_a_token_is_that_of_both_stamps(table, clock):
 def test_writes_that_have_ended_are_looked_for_now_and_then(table, monkeypatch):
     looked = []
     forget = table._forget_ended
-    monkeypatch.setattr(table, "_forget_ended", lambda now: (looked.append(now), forget(now)))
+
+    def look(now):
+        looked.append(now)
+        forget(now)
+
+    monkeypatch.setattr(table, "_forget_ended", look)
     for number in range(20_000):
         table.close(Object("http://h:80", b"/many/%d" % number), 9.0)
     # Not at each of them, though none has ended: that took four seconds for five thousand.
