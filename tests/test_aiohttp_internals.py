@@ -316,6 +316,35 @@ def test_a_handler_is_idle_before_and_after_a_request_and_not_while_it_runs(runn
     runner.run(scenario())
 
 
+def test_a_handler_is_idle_as_soon_as_its_connection_is_made(runner, monkeypatch):
+    seen: list[bool] = []
+    make = Handler.connection_made
+
+    def connection_made(self, transport):
+        make(self, transport)
+        seen.append(is_idle(self))
+
+    monkeypatch.setattr(Handler, "connection_made", connection_made)
+
+    async def scenario():
+        async def handle(http):
+            return raw(HEAD)
+
+        server = Server(handle, lambda *_: raw(b""))
+        assert not is_idle(server())
+        listening = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0)
+        _, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())
+        async with asyncio.timeout(20):
+            while not seen:
+                await turns()
+        writer.close()
+        listening.close()
+        await server.shutdown(1)
+
+    runner.run(scenario())
+    assert seen == [True]
+
+
 @pytest.mark.parametrize(
     ("sent", "owes"),
     [

@@ -12,6 +12,7 @@ where that was used a moment ago, and lets whoever asks bound the wait for one.
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from contextvars import ContextVar
@@ -263,12 +264,23 @@ class Server(web.Server):
 
 def is_idle(handler: web_protocol.RequestHandler) -> bool:
     """Whether the handler waits for a request and has none queued or under way."""
+    waiter = handler._waiter
     return (
-        handler._waiter is not None
-        and not handler._waiter.done()
+        (_has_not_begun(handler) if waiter is None else not waiter.done())
         and not handler._messages
         and handler._current_request is None
         and not handler._upgraded
+    )
+
+
+def _has_not_begun(handler: web_protocol.RequestHandler) -> bool:
+    """Whether its task waits for its first turn, on a connection of just now."""
+    task = handler._task_handler
+    if task is None:
+        return False
+    running = task.get_coro()
+    return (
+        inspect.iscoroutine(running) and inspect.getcoroutinestate(running) == inspect.CORO_CREATED
     )
 
 

@@ -33,6 +33,7 @@ from chunkside.metrics import GaugeReading
 from chunkside.routing import Ground, open_routes
 from chunkside.server.admin import admin_app
 from chunkside.server.crowd import Crowd
+from chunkside.server.door import Door
 from chunkside.server.fast_lane import FastLane
 from chunkside.server.front import Front, Timers
 from chunkside.server.handler import DataPort
@@ -272,7 +273,7 @@ class Sidecar:
         table = cache.table
         self._upkeep = TableUpkeep(table) if isinstance(table, FileStampTable) else None
         self._background = Tasks()
-        self._listening: list[asyncio.Server] = []
+        self._doors: list[Door] = []
         self._admin: web.AppRunner | None = None
         self._metrics.watch(self._read_gauges)
 
@@ -302,7 +303,6 @@ class Sidecar:
         )
 
     async def start(self, data: list[Listener], admin: list[Listener]) -> None:
-        loop = asyncio.get_running_loop()
         if isinstance(self._store, DiskBodyStore):
             await self._store.start()
         # One scan takes in what all routes left there.
@@ -316,7 +316,7 @@ class Sidecar:
         timers = Timers(self._settings.header_timeout, self._settings.idle_timeout)
         for sock in (sock for listener in data for sock in listener.sockets):
             make = partial(Front, self._server, self._port, timers, self._crowd, self._lane)
-            self._listening.append(await loop.create_server(make, sock=sock, backlog=BACKLOG))
+            self._doors.append(Door(sock, make))
         self._admin = web.AppRunner(
             admin_app(self._console, self._metrics, self._allowed_hosts), access_log=None
         )
@@ -335,8 +335,8 @@ class Sidecar:
         log.info("stopping")
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._settings.shutdown_timeout
-        for listening in self._listening:
-            listening.close()
+        for door in self._doors:
+            await door.close()
         # Quiet connections have nothing to end.
         self._server.pre_shutdown()
         try:

@@ -106,6 +106,10 @@ def test_all_forms_of_a_date_are_in_utc_wherever_the_machine_is(value, zone_of_n
     assert http_date(value) == 784_111_777.0
 
 
+def test_a_leap_second_is_the_last_of_its_minute():
+    assert http_date(b"Sat, 31 Dec 2016 23:59:60 GMT") == 1_483_228_799.0
+
+
 @pytest.mark.parametrize(
     "value",
     [

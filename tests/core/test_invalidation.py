@@ -107,7 +107,7 @@ def test_keys_are_beneath_the_bucket_and_there_may_be_many():
     body = b"".join(
         b"<Object><Key>k%d</Key><VersionId>v</VersionId></Object>" % n for n in range(1000)
     )
-    assert named(b'<Delete xmlns="x">' + body + b"</Delete>") == there(
+    assert named(b'<?xml version="1.0"?><Delete xmlns="x">' + body + b"</Delete>") == there(
         *(b"/b/k%d" % n for n in range(1000))
     )
     # Where the bucket is in the host's name.
@@ -121,6 +121,10 @@ def test_keys_are_beneath_the_bucket_and_there_may_be_many():
         b"<Delete></Delete>",
         b"<Delete><Object><VersionId>1</VersionId></Object></Delete>",
         b"<Delete><Object><Key><![CDATA[k]]></Key></Object></Delete>",
+        b'<Delete><Object><Key>a</Key><Key x="y"><![CDATA[k]]></Key></Object></Delete>',
+        b'<Delete><Object><!-- <Key>a</Key> --><Key x="y">k</Key></Object></Delete>',
+        b'<Delete><Object><?x <Key>a</Key>?><Key x="y">k</Key></Object></Delete>',
+        b'<!DOCTYPE D [<!ENTITY e "k">]><Delete><Object><Key>&e;</Key></Object></Delete>',
         b"<Delete><Object><Key>a</Key></Object><Object><s:Key>b</s:Key></Object></Delete>",
         b"<Delete><Object><Key>\xff</Key></Object></Delete>",
         '<?xml version="1.0" encoding="utf-16"?>'.encode("utf-16") + (ONE % b"k"),

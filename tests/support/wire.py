@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +15,7 @@ from chunkside.aiohttp_internals import Server
 from chunkside.core.cache_status import Result
 from chunkside.gateway.at_once import AtOnce
 from chunkside.server.crowd import Crowd
+from chunkside.server.door import Door
 from chunkside.server.fast_lane import FastLane
 from chunkside.server.front import Front, Lane, Timers
 from chunkside.server.handler import DataPort
@@ -94,7 +96,6 @@ async def data_port(
 
     `lane`: another one in the fast lane's place.
     """
-    loop = asyncio.get_running_loop()
     port = Port(0)
     houses = (house, *beside)
     handler = DataPort([(each.route, each.gateway) for each in houses], port, INSTANCE)
@@ -116,12 +117,13 @@ async def data_port(
     )
     guests = Crowd(1000) if crowd is None else crowd
     make = partial(Front, server, handler, timers or Timers(), guests, lane)
-    listening = await loop.create_server(make, "127.0.0.1", 0)
-    port.number = listening.sockets[0].getsockname()[1]
+    listener = socket.create_server(("127.0.0.1", 0))
+    port.number = listener.getsockname()[1]
+    door = Door(listener, make)
     try:
         yield port
     finally:
-        listening.close()
+        await door.close()
         await server.shutdown(0.1)
         await house.settled()
 

@@ -27,6 +27,8 @@ _OF_ONE_KEY: Final = frozenset({"uploads", "uploadId", "select", "restore"})
 _RENAMED_FROM: Final = b"x-ms-rename-source"
 _KEY: Final = re.compile(rb"<Key>([^<]*)</Key>")
 _NAMED: Final = re.compile(rb"<Object\b")
+# Comments, CDATA, entities of its own, instructions: what names a key may stand in them, or not.
+_NOT_PLAIN: Final = re.compile(rb"<!|<\?(?!xml\s)")
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -63,7 +65,7 @@ def _with(request: Request, other: bytes | None) -> Write:
 def keys_named(request: Request, content: bytes) -> tuple[Object, ...] | None:
     """The objects that the body of a deletion of many names; None where it can't be read."""
     names = _KEY.findall(content)
-    if not names or len(names) != len(_NAMED.findall(content)) or b"<![CDATA[" in content:
+    if not names or len(names) != len(_NAMED.findall(content)) or _NOT_PLAIN.search(content):
         return None
     location, bucket = request.key.namespace.location, request.target.partition(b"?")[0]
     base = object_path(bucket).rstrip(b"/") + b"/"
