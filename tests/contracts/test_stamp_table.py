@@ -236,7 +236,7 @@ def test_what_is_known_of_ended_writes_is_forgotten(table, clock):
     ],
 )
 def test_whoever_watches_an_object_sees_what_becomes_of_it(table, change, is_seen):
-    is_unchanged = table.watch(ONE.location, ONE.path)
-    assert is_unchanged()
+    watched = table.watch(ONE.location, ONE.path)
+    assert table.is_unchanged(watched)
     change(table)
-    assert is_unchanged() is not is_seen
+    assert table.is_unchanged(watched) is not is_seen

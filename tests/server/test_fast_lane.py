@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from chunkside.core.cors import Pages
 from chunkside.core.entry import oldest_request
 from chunkside.core.freshness import Policy
+from chunkside.core.slots import BODIES
+from chunkside.gateway.at_once import AtOnce
 from chunkside.server import fast_lane
 from chunkside.store.stamps import MemoryStampTable
 from tests.gateway.conftest import close, disk_house
@@ -365,23 +367,94 @@ async def test_a_file_that_is_unlinked_by_hand_is_not_served(streets, tmp_path):
     assert not await street.bring(get(KEY))
 
 
-async def test_answers_are_kept_within_bounds(streets, monkeypatch):
-    monkeypatch.setattr(fast_lane, "_MOST_ANSWERS", 10)
+async def ask_for(street, numbers, times=3):
+    """Asks for absences again and again; gives the heads."""
+    street.house.remember(b"/r/%d" % number for number in numbers)
+    heads = [get(b"/r/%d" % number) for number in numbers]
+    for head in heads:
+        for _ in range(times):
+            assert (await street.ask(head))[1]
+    return heads
+
+
+@pytest.mark.parametrize(
+    ("bound", "of_room"), [("_MOST_ANSWERS", 10), ("_MOST_ANSWER_BYTES", 12_500)]
+)
+async def test_answers_are_kept_within_bounds(streets, monkeypatch, bound, of_room):
+    monkeypatch.setattr(fast_lane, bound, of_room)
     street = await streets()
-    street.house.remember(b"/r/%d" % number for number in range(40))
-    for number in range(40):
-        for _ in range(3):
-            await street.ask(get(b"/r/%d" % number))
-    kept = street.lane._answers
-    assert list(kept) == [get(b"/r/%d" % number) for number in range(30, 40)]
-    size = sum(len(head) + len(answer.content) for head, answer in kept.items())
-    assert street.lane._answer_bytes == size
-    assert len(street.lane._came_once) <= 10
-    monkeypatch.setattr(fast_lane, "_MOST_ANSWER_BYTES", size)
-    await street.house.get(b"/a/c/0")
+    lane, kept = street.lane, street.lane._answers
+    heads = await ask_for(street, range(40))
+    # Those that are asked for stay.
+    room = len(kept)
+    assert 8 <= room <= 10
+    assert list(kept) == heads[:room]
+    # Of those that nobody asks for the oldest go first.
+    street.house.now.advance(9)
+    await street.ask(heads[0])
+    street.house.now.advance(2.1)
+    newer = await ask_for(street, range(40, 42))
+    assert list(kept) == [*heads[3:room], heads[0], *newer]
+    assert lane._answer_bytes == sum(answer.cost for answer in kept.values())
+    for head, answer in kept.items():
+        assert answer.cost >= len(head) + len(answer.content) + 1024
+    assert len(lane._came_once) <= fast_lane._MOST_ANSWERS
+
+
+async def test_an_answer_that_has_fallen_takes_no_room(street):
     for _ in range(3):
         await street.ask(get(KEY))
-    assert street.lane._answer_bytes <= size
+    assert get(KEY) in street.lane._answers
+    street.house.now.advance(301)
+    assert not await street.bring(get(KEY))
+    assert get(KEY) not in street.lane._answers
+    assert street.lane._answer_bytes == sum(a.cost for a in street.lane._answers.values())
+
+
+async def test_what_is_kept_is_told_anew_each_second(street, monkeypatch):
+    """Without a look at anything but what was found."""
+    for _ in range(3):
+        await street.ask(get(KEY))
+        await street.ask(get(HOLE))
+    monkeypatch.setattr(AtOnce, "find", None)
+    for seconds in range(1, 5):
+        street.house.now.advance(1)
+        for request in (get(KEY), get(HOLE)):
+            for _ in range(2):
+                answer, is_taken = await street.ask(request)
+                assert (answer.value(b"age"), is_taken) == (b"%d" % seconds, True)
+
+
+async def test_what_is_told_anew_is_a_use(streets):
+    street = await streets("disk")
+    index = street.house.edges.index
+    for target in (HOLE, KEY):
+        for _ in range(3):
+            await street.ask(get(target))
+    await street.house.get(b"/a/c/8")
+    street.house.now.advance(1)
+    assert await street.bring(get(HOLE))
+    place = index.place_of(street.house.key(HOLE).namespace, HOLE)
+    assert index._held._slots.markers()[-1] == place
+    await street.ask(get(LARGE))
+    street.house.now.advance(1)
+    assert await street.bring(get(KEY))
+    place = index.place_of(street.house.key(KEY).namespace, KEY)
+    assert index._held._slots.in_order(BODIES)[-1] == place
+
+
+async def test_a_marker_that_is_renewed_for_less_is_told_for_less(street):
+    house = street.house
+    for _ in range(3):
+        await street.ask(get(HOLE))
+    house.now.advance(1)
+    house.origin.script(HOLE, Answer(404, fields=((b"Cache-Control", b"max-age=5"),)))
+    await house.get(HOLE, (b"Chunkside-Control", b"refresh"))
+    await house.settled()
+    house.now.advance(4)
+    assert (await street.ask(get(HOLE)))[1]
+    house.now.advance(2)
+    assert not await street.bring(get(HOLE))
 
 
 async def test_what_is_asked_once_is_not_kept(streets):

@@ -8,7 +8,6 @@ sitting says which kinds of entries answer requests of one header block.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -33,7 +32,7 @@ from chunkside.core.ranges import part_asked
 from chunkside.core.request import Request
 from chunkside.core.variants import choose, is_selected_by
 from chunkside.gateway.edges import Edges
-from chunkside.gateway.ports import Buffer
+from chunkside.gateway.ports import Buffer, Watched
 from chunkside.gateway.reply import SLICE_BYTES
 
 MOST_BYTES: Final = SLICE_BYTES
@@ -80,11 +79,24 @@ class Absence(NamedTuple):
     place: int
 
 
+class Kept:
+    """Where something was found, and what was there. Thousands are held, so it is one object."""
+
+    __slots__ = ("file", "place", "watched", "what")
+
+    def __init__(self, place: int, what: object, watched: Watched, file: BodyRef | None) -> None:
+        self.place = place
+        self.what = what
+        self.watched = watched
+        self.file = file
+
+
 class AtOnce:
     """Of one route."""
 
     def __init__(self, edges: Edges) -> None:
         self._edges = edges
+        self._at_places = edges.index.at_places
         self._absent_statuses = edges.policy.absent_statuses
         self._ceilings: dict[KeyClass, float] = {
             key_class: self._ceiling(key_class) for key_class in ("chunk", "metadata")
@@ -153,23 +165,45 @@ class AtOnce:
             Object(location, path), asked_at
         )
 
-    def still_holds(
-        self, found: Absence | Bytes, location: str, path: bytes
-    ) -> Callable[[], bool] | None:
-        """Tells, for as long as what was found is fresh, whether it would be found again; None
-        where it would not be by now, since another process may write at any time.
+    def keep(self, found: Absence | Bytes, location: str, path: bytes) -> Kept | None:
+        """What tells whether it would be found again; None where it would not be by now, since
+        another process may write at any time.
         """
         index, place = self._edges.index, found.place
-        places, watch = index.at_places, self._edges.stamps.watch(location, path)
+        watched = self._edges.stamps.watch(location, path)
         # What is watched is what it is judged by.
         if not self._holds(location, path, index.entry_at(place)):
             return None
-        known = places[place]
+        file = found.file if isinstance(found, Bytes) else None
+        return Kept(place, index.at_places[place], watched, file)
+
+    def holds(self, kept: Kept) -> bool:
+        """Whether what was found would be found again, if it is still fresh."""
+        edges, file = self._edges, kept.file
+        return (
+            self._at_places[kept.place] is kept.what
+            and edges.stamps.is_unchanged(kept.watched)
+            # Whether the file stays open is for the store to say: descriptors are few.
+            and (file is None or edges.store.reader(file) is not None)
+        )
+
+    def again(
+        self, found: Absence | Bytes, key_class: KeyClass, now: Now
+    ) -> Absence | Bytes | None:
+        """What was found and holds, as it is by now; None where it is fresh no longer."""
+        index = self._edges.index
         if isinstance(found, Absence):
-            return lambda: places[place] is known and watch()
-        edges, file = self._edges, found.file
-        # Whether the file stays open is for the store to say: descriptors are few.
-        return lambda: places[place] is known and watch() and edges.store.reader(file) is not None
+            # A marker may have been renewed in its place.
+            entry = index.entry_at(found.place)
+            assert isinstance(entry, Absent)
+            index.touch_at(found.place)
+            return self._absence(entry, key_class, now, found.place)
+        ttl = remaining(found.stored, now, self._edges.policy)
+        if ttl <= 0:
+            return None
+        index.touch_body(found.file)
+        elapsed = age(found.stored.requested_at, now, found.stored.initial_age)
+        return found._replace(ttl=ttl, elapsed=elapsed)
 
     def _absence(self, absent: Absent, key_class: KeyClass, now: Now, place: int) -> Absence | None:
         elapsed, ceiling = age(absent.requested_at, now), self._ceilings[key_class]

@@ -4,9 +4,9 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from chunkside.core.entry import BodyRef, Held, Now, Part, Partial, Present, StampPair, Stored
 from chunkside.core.fields import Fields
@@ -219,6 +219,12 @@ class SweepableStore(Protocol):
         ...
 
 
+Watched: TypeAlias = "tuple[memoryview[int], int, int, int, int, int]"
+"""The words of a table; which of them are an object's and its location's; what those and the newest
+doubt were. Thousands are kept, so it is one tuple.
+"""
+
+
 class StampTable(Protocol):
     """The table of coherence tokens (DESIGN: stamps). All methods are quick enough for the loop."""
 
@@ -231,10 +237,12 @@ class StampTable(Protocol):
         """The token of what `read` gives."""
         ...
 
-    def watch(self, location: str, path: bytes) -> Callable[[], bool]:
-        """Tells whether the stamps of an object, and the newest doubt, are still what they are now.
-        Quicker than `token`.
-        """
+    def watch(self, location: str, path: bytes) -> Watched:
+        """The stamps of an object and the newest doubt as they are now, for `is_unchanged`."""
+        ...
+
+    def is_unchanged(self, watched: Watched) -> bool:
+        """Whether they are what they were. Quicker than `token`."""
         ...
 
     def close(

@@ -4,8 +4,8 @@ A header block that was seen before, and that the full parser found plain, is kn
 is what the policy makes of it on each route. What is then left of a request is its target, and
 maybe a range. Everything that isn't as plain as that is left to aiohttp, byte for byte.
 
-A head that comes again within the same second is known as a whole, with its answer, which then only
-has to hold still.
+A head that comes again is known as a whole, with its answer, which then only has to hold still.
+Once a second it is told anew, for its Date and Age.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Final
 from chunkside.aiohttp_internals import parse_head
 from chunkside.core.cache_status import INTEGER_LIMIT, Result
 from chunkside.core.decision import Whole
-from chunkside.core.entry import Part, Stored
+from chunkside.core.entry import Now, Part, Stored
 from chunkside.core.fields import Fields
 from chunkside.core.heads import head_of, head_of_absence
-from chunkside.core.key import class_of_path, has_dot_segment
+from chunkside.core.key import KeyClass, class_of_path, has_dot_segment
 from chunkside.core.request import Request
 from chunkside.core.route import Route
 from chunkside.core.routes import Routes
-from chunkside.gateway.at_once import Absence, AtOnce, Bytes, Sitting
+from chunkside.gateway.at_once import Absence, AtOnce, Bytes, Kept, Sitting
 from chunkside.gateway.ports import Clock
 from chunkside.server.head import Begun, begin_head, end_head, head_from_store
 from chunkside.server.observer import RequestObserver, Series
@@ -43,31 +43,40 @@ _JOINED_BYTES: Final = 128 << 10
 # of an answer count for a moment after they have gone.)
 _MOST_QUEUED_BYTES: Final = 1 << 20
 _MOST_ANSWERS: Final = 16_384
-_MOST_ANSWER_BYTES: Final = 16 << 20
+_MOST_ANSWER_BYTES: Final = 32 << 20
+# What one takes beside its bytes and its head's.
+_ANSWER_BYTES: Final = 1 << 10
+# An answer that nobody asked for in so long makes room for another.
+_IDLE_SECONDS: Final = 10.0
 
 _Seats = dict[str, Sitting | None]
 
 
 class _Answer:
-    """A whole answer to a whole head. `until`: by the boot clock, when it is fresh no longer or its
-    Date and Age are of another second; `holds`: whether it would be found again.
+    """A whole answer to a whole head. `until`: by the boot clock, when its Date or Age are of
+    another second or it is fresh no longer. `cost`: bytes of memory, roughly.
     """
 
-    __slots__ = ("content", "holds", "series", "size", "until")
+    __slots__ = ("at_once", "content", "cost", "found", "kept", "key_class", "series", "until")
 
     def __init__(
-        self,
-        content: bytes,
-        until: float,
-        holds: Callable[[], bool],
-        series: Series,
-        size: int,
+        self, at_once: AtOnce, kept: Kept, key_class: KeyClass, series: Series, cost: int
     ) -> None:
-        self.content = content
-        self.until = until
-        self.holds = holds
+        self.at_once = at_once
+        self.kept = kept
+        self.key_class: KeyClass = key_class
         self.series = series
-        self.size = size
+        self.cost = cost
+
+    def say(self, found: Absence | Bytes, content: bytes, now: Now) -> None:
+        """From now on, and for as long as it is true to the second."""
+        self.content = content
+        if isinstance(found, Bytes):
+            # Of the bytes one copy is enough.
+            of_head = len(content) - len(found.content)
+            found = found._replace(content=memoryview(content)[of_head:])
+        self.found = found
+        self.until = now.boot + min(found.ttl, 1 - found.elapsed % 1, 1 - now.wall % 1)
 
 
 class FastLane:
@@ -105,20 +114,20 @@ class FastLane:
         self._answers: dict[bytes, _Answer] = {}
         self._answer_bytes = 0
         self._came_once: set[int] = set()
-        self._this_second = 0
 
     def recall(self, data: bytes, transport: asyncio.Transport) -> bool:
         """Answers a head whose answer is known and still holds; else leaves everything as it is."""
         known = self._answers.get(data)
-        if known is None:
+        if known is None or transport.get_write_buffer_size() > _MOST_QUEUED_BYTES:
             return False
         started = self._boot_clock()
-        is_crowded = transport.get_write_buffer_size() > _MOST_QUEUED_BYTES
-        if started >= known.until or is_crowded or not known.holds():
+        is_true = known.at_once.holds(known.kept)
+        if not is_true or (started >= known.until and not self._renew(data, known)):
+            self._forget(data)
             return False
         transport.write(known.content)
         self.answered += 1
-        known.series.ended(known.size, self._boot_clock() - started)
+        known.series.ended(_size(known.found), self._boot_clock() - started)
         return True
 
     def answer(self, head: bytes, transport: asyncio.Transport) -> bool:
@@ -160,42 +169,42 @@ class FastLane:
         found = self._at_once[route.name].find(sitting, asked, key_class, range_value, now)
         if found is None:
             return False
-        content, size = self._write(found, transport, int(now.wall))
+        content = self._write(found, transport, int(now.wall))
         status = _status(found)
         result: Result = "negative_hit" if isinstance(found, Absence) else "hit"
         series = self._observer.series(route.name, key_class, "GET", result, status)
         self.answered += 1
-        series.ended(size, self._boot_clock() - started)
-        if content is not None and self._comes_again(head, int(now.boot)):
-            holds = self._at_once[route.name].still_holds(found, sitting.space.location, asked)
-            if holds is not None:
-                until = now.boot + min(found.ttl, 1 - now.boot % 1, 1 - now.wall % 1)
-                self._keep(head, _Answer(content, until, holds, series, size))
+        series.ended(_size(found), self._boot_clock() - started)
+        if content is not None and self._comes_again(head):
+            at_once = self._at_once[route.name]
+            kept = at_once.keep(found, sitting.space.location, asked)
+            if kept is not None:
+                cost = len(head) + len(content) + _ANSWER_BYTES
+                known = _Answer(at_once, kept, key_class, series, cost)
+                known.say(found, content, now)
+                self._keep(head, known, now)
         return True
 
     def _write(
         self, found: Absence | Bytes, transport: asyncio.Transport, second: int
-    ) -> tuple[bytes | None, int]:
-        """Gives what was written where that is short, and how much of it is body."""
+    ) -> bytes | None:
+        """Gives what was written where that is short."""
+        if isinstance(found, Bytes) and len(found.content) > _JOINED_BYTES:
+            transport.writelines((self._head_of_bytes(found, second), found.content))
+            return None
+        whole = self._whole(found, second)
+        transport.write(whole)
+        return whole
+
+    def _whole(self, found: Absence | Bytes, second: int) -> bytes:
         if isinstance(found, Absence):
-            whole = self._head_of_absence(found, second)
-            transport.write(whole)
-            return whole, 0
-        head, size = self._head_of_bytes(found, second), len(found.content)
-        if size <= _JOINED_BYTES:
-            whole = b"".join((head, found.content))
-            transport.write(whole)
-            return whole, size
-        transport.writelines((head, found.content))
-        return None, size
+            return self._head_of_absence(found, second)
+        return b"".join((self._head_of_bytes(found, second), found.content))
 
     # Whole answers.
 
-    def _comes_again(self, head: bytes, second: int) -> bool:
-        """Whether a head came before in the same second, for which its answer would be kept."""
-        if second != self._this_second:
-            self._this_second = second
-            self._came_once.clear()
+    def _comes_again(self, head: bytes) -> bool:
+        """Whether a head came before not long ago, for which its answer is kept."""
         if head in self._answers:
             return True
         name = hash(head)
@@ -207,16 +216,36 @@ class FastLane:
         self._came_once.add(name)
         return False
 
-    def _keep(self, head: bytes, answer: _Answer) -> None:
-        if head in self._answers:
+    def _keep(self, head: bytes, answer: _Answer, now: Now) -> None:
+        answers = self._answers
+        if head in answers:
             self._forget(head)
-        self._answers[head] = answer
-        self._answer_bytes += len(head) + len(answer.content)
-        while len(self._answers) > _MOST_ANSWERS or self._answer_bytes > _MOST_ANSWER_BYTES:
-            self._forget(next(iter(self._answers)))
+        while answers and self._is_full(answer.cost):
+            oldest = next(iter(answers))
+            # Where more are asked for in turn than have room, those that are in stay: the one that
+            # is asked for next would be the first to go.
+            if answers[oldest].until + _IDLE_SECONDS > now.boot:
+                return
+            self._forget(oldest)
+        answers[head] = answer
+        self._answer_bytes += answer.cost
+
+    def _is_full(self, cost: int) -> bool:
+        return len(self._answers) >= _MOST_ANSWERS or self._answer_bytes + cost > _MOST_ANSWER_BYTES
+
+    def _renew(self, head: bytes, known: _Answer) -> bool:
+        """Has a known answer tell the present second; False where it is fresh no longer."""
+        now = self._clock.now()
+        found = known.at_once.again(known.found, known.key_class, now)
+        if found is None:
+            return False
+        known.say(found, self._whole(found, int(now.wall)), now)
+        # Those that nobody asks for come first.
+        self._answers[head] = self._answers.pop(head)
+        return True
 
     def _forget(self, head: bytes) -> None:
-        self._answer_bytes -= len(head) + len(self._answers.pop(head).content)
+        self._answer_bytes -= self._answers.pop(head).cost
 
     # Heads.
 
@@ -290,6 +319,11 @@ class FastLane:
 
 def _told_ttl(ttl: float) -> bytes:
     return b"; ttl=%d" % ttl if ttl < INTEGER_LIMIT else b""
+
+
+def _size(found: Absence | Bytes) -> int:
+    """How much of an answer is body."""
+    return len(found.content) if isinstance(found, Bytes) else 0
 
 
 def _status(found: Absence | Bytes) -> int:

@@ -29,6 +29,7 @@ from typing import Final
 from chunkside.core.entry import StampPair, joined
 from chunkside.core.key import Object
 from chunkside.gateway.errors import StoreFault
+from chunkside.gateway.ports import Watched
 from chunkside.store.arrow_file import CorruptError
 from chunkside.store.directory import OpenFile, create_ours, open_ours
 from chunkside.store.filesystem import UnfitCacheDirectoryError, prepare_cache_directory
@@ -81,7 +82,7 @@ class MemoryStampTable:
         self._slots: dict[str, tuple[int, int]] = {}
         # The word that was read last, and what it says.
         self._newest_doubt = (0, 0.0)
-        self._words = memoryview(b"")
+        self._words: memoryview[int] = memoryview(b"")
         self._id = b""
         self._start_anew()
 
@@ -100,21 +101,21 @@ class MemoryStampTable:
         words = self._words
         return joined(words[object_slot], words[location_slot])
 
-    def watch(self, location: str, path: bytes) -> Callable[[], bool]:
+    def watch(self, location: str, path: bytes) -> Watched:
         location_slot, seed = self._location(location)
         object_slot = _LOCATION_SLOTS + zlib.crc32(path, seed) % _OBJECT_SLOTS
         words = self._words
-        seen = words[object_slot], words[location_slot], words[_NEWEST_DOUBT]
+        stamps = words[object_slot], words[location_slot]
+        return words, object_slot, location_slot, *stamps, words[_NEWEST_DOUBT]
 
-        def is_unchanged() -> bool:
-            return (
-                self._words is words
-                and words[object_slot] == seen[0]
-                and words[location_slot] == seen[1]
-                and words[_NEWEST_DOUBT] == seen[2]
-            )
-
-        return is_unchanged
+    def is_unchanged(self, watched: Watched) -> bool:
+        words, object_slot, location_slot, of_object, of_location, doubt = watched
+        return (
+            words is self._words
+            and words[object_slot] == of_object
+            and words[location_slot] == of_location
+            and words[_NEWEST_DOUBT] == doubt
+        )
 
     def close(
         self,
