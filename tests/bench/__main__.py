@@ -48,6 +48,15 @@ request = function()
 end
 """
 
+# Keys that nobody has asked for before, a fresh lot of them in each run.
+_NEW = """
+local n, lot = 0, os.time() .. os.clock()
+request = function()
+  n = n + 1
+  return wrk.format("GET", "/new/%s/" .. lot .. "/" .. n)
+end
+"""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -69,6 +78,9 @@ ROWS = (
     Row("sparse scan, 1 connection", "/", 1, script=_SPARSE, has_floor=False),
     Row("sparse scan, 16 connections", "/", 16, script=_SPARSE, has_floor=False),
     Row("sparse scan, 256 connections", "/", 256, script=_SPARSE, has_floor=False),
+    Row("miss, 404", "/", 16, script=_NEW % "none", has_floor=False),
+    Row("miss, 4 KiB", "/", 16, script=_NEW % "4k", has_floor=False),
+    Row("miss, 1 MiB", "/", 4, script=_NEW % "1m", has_floor=False),
 )
 
 

@@ -100,7 +100,12 @@ def start_origin(home: Path, running: ExitStack) -> str:
     (files / "sparse").chmod(0o755)
     for number in range(0, SPARSE_KEYS, 10):
         (sparse / str(number)).write_bytes(os.urandom(4 << 10))
-    server = f"root {files}; default_type application/octet-stream;"
+    # Beneath /new/SIZE/ there is whatever one asks for.
+    server = f"""
+        root {files};
+        default_type application/octet-stream;
+        rewrite ^/new/([^/]+)/ /$1 last;
+    """
     return _start_nginx(home, "origin", running, 1, extra="", server=server).url
 
 

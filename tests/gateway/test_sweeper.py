@@ -74,7 +74,8 @@ async def test_what_was_idle_for_longer_than_the_retention_leaves_disk_and_index
 
 
 async def test_where_the_budget_is_exceeded_by_whomever_the_oldest_go(tmp_path):
-    house, disk = await filled(tmp_path)
+    # The more one may have, the more it tells of beyond what it needs.
+    house, disk = await filled(tmp_path, limits=Limits(40 * SIZE))
     other, other_disk = await disk_house(
         tmp_path,
         clock=house.now,

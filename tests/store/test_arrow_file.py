@@ -14,6 +14,7 @@ from chunkside.core.fields import Fields
 from chunkside.core.key import CacheKey, Namespace
 from chunkside.store import arrow_file
 from chunkside.store.arrow_file import CorruptError
+from chunkside.store.moulds import Mark
 from tests.store.samples import STAMPS, a_stored, some_bytes
 
 NOW = Now(boot=5000.0, wall=1_700_000_000.0)
@@ -38,8 +39,8 @@ stored_bodies = st.builds(
 )
 
 
-def mark(nonce: int = 1) -> arrow_file.Mark:
-    return arrow_file.Mark(STAMPS, TABLE_ID, nonce)
+def mark(nonce: int = 1) -> Mark:
+    return Mark(STAMPS, TABLE_ID, nonce)
 
 
 def a_file(stored: Stored, content: bytes, nonce: int = 77) -> bytes:
@@ -75,7 +76,7 @@ def test_all_that_is_laid_out_is_parsed_again(stored, stamps, table_id, nonce, c
         part = Part(ends[0], ends[0] + len(content) - 1)
     complete = len(content) if part is None else part.last + 1 + ends[1]
     stored = replace(stored, length=complete)
-    told = arrow_file.Mark(stamps, table_id, nonce)
+    told = Mark(stamps, table_id, nonce)
     layout = arrow_file.layout(stored, part, told, len(content))
     checksum = xxhash.xxh3_64_intdigest(content)
     file = layout.prefix + content + layout.suffix(checksum)

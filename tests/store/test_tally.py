@@ -1,12 +1,17 @@
 """The tally of several processes: what they may put into one directory together."""
 
 import os
+import tempfile
+from contextlib import ExitStack
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from chunkside.store.tally import Tally
 
 BUDGET = 1000
+sizes = st.integers(1, 100_000)
 
 
 @pytest.fixture
@@ -29,6 +34,10 @@ def two(open_tally):
     first.begin_count()
     first.end_count(0)
     return first, second
+
+
+def fail(*fault: str) -> None:
+    raise AssertionError(fault)
 
 
 def write(tally, size, *, is_index_whole=True):
@@ -163,3 +172,63 @@ def test_it_takes_all_of_its_blocks_and_is_ours_alone(tmp_path, open_tally):
     status = (tmp_path / ".tally").stat()
     assert status.st_blocks * 512 >= status.st_size > 4000
     assert status.st_mode & 0o777 == 0o600
+
+
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.sampled_from(["begin", "end", "drop", "count"]), sizes),
+        max_size=60,
+    )
+)
+def test_what_is_told_is_never_less_than_what_is_there_nor_much_more(steps):
+    """Whatever two processes do."""
+    with tempfile.TemporaryDirectory() as root, ExitStack() as held:
+        both = [Tally(root, 1 << 24, fail) for _ in range(2)]
+        for tally in both:
+            tally.take()
+            held.callback(tally.release)
+        slack, lying = 2 * (1 << 14), 0
+        begun: tuple[list[int], list[int]] = [], []
+        for number, step, size in steps:
+            tally, on_way = both[number], begun[number]
+            if step == "begin" and tally.set_aside(size, is_index_whole=True):
+                on_way.append(size)
+            elif step == "count":
+                tally.begin_count()
+                tally.end_count(lying)
+            elif step == "drop" and on_way:
+                tally.give_back(on_way.pop())
+            elif step == "end" and on_way:
+                lying += on_way[-1]
+                tally.wrote(on_way[-1])
+                tally.give_back(on_way.pop())
+            for each, other in ((0, 1), (1, 0)):
+                told = both[each].set_aside_bytes
+                true = sum(begun[0]) + sum(begun[1])
+                assert true <= told <= true + slack
+                others = both[each]._others()
+                needed = lying + sum(begun[other])
+                assert (
+                    others.base + others.written + others.set_aside + both[each]._written >= needed
+                )
+
+
+def test_small_files_are_told_of_many_at_a_time(tmp_path, monkeypatch):
+    told = []
+    write_ = os.pwrite
+    tally = Tally(str(tmp_path), 1 << 40, fail)
+    tally.take()
+
+    def tell(*what):
+        told.append(what)
+        return write_(*what)
+
+    monkeypatch.setattr(os, "pwrite", tell)
+    for _ in range(1000):
+        assert write(tally, 10_000)
+    # Ten million bytes, by a quarter of a MiB each time.
+    assert 37 <= len(told) <= 40
+    # What was large on its way is given back at once.
+    assert tally.set_aside(8 << 20, is_index_whole=True)
+    tally.give_back(8 << 20)
+    assert 39 <= len(told) <= 42

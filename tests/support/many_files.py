@@ -13,6 +13,7 @@ import xxhash
 from chunkside.core.key import CacheKey, Namespace
 from chunkside.store import arrow_file
 from chunkside.store.directory import BodyDirectory
+from chunkside.store.moulds import Mark
 from tests.store.samples import STAMPS, a_stored
 
 BODY = b"x" * 500
@@ -28,7 +29,7 @@ def fill_directory(root: Path, count: int, location: str = "http://h:80") -> Ite
     directory = BodyDirectory(str(root))
     space = Namespace(location, "", b"")
     model = a_stored(CacheKey(space, _target(0)), length=len(BODY))
-    mark = arrow_file.Mark(STAMPS, b"t" * 16, 1)
+    mark = Mark(STAMPS, b"t" * 16, 1)
     layout = arrow_file.layout(model, None, mark, len(BODY))
     checksum = xxhash.xxh3_64_intdigest(BODY)
     start = layout.prefix.index(_target(0))

@@ -22,6 +22,7 @@ import xxhash
 from chunkside.core.entry import Now, Part, StampPair, Stored
 from chunkside.core.fields import Fields
 from chunkside.core.key import CacheKey, KeyClass, Namespace
+from chunkside.store.moulds import Mark, Moulds, Row
 
 HEAD_BYTES: Final = 64 * 1024
 """The longest prefix that is written; so much of a file's start is enough to parse it."""
@@ -70,15 +71,6 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """What tells this file from every other, and what it was stored under."""
-
-    stamps: StampPair
-    table_id: bytes
-    nonce: int
-
-
-@dataclass(frozen=True, slots=True)
 class Parsed:
     """`length`: of the bytes in the file, which are `part` of the representation, or all of it."""
 
@@ -108,25 +100,33 @@ def layout(stored: Stored, part: Part | None, mark: Mark, length: int) -> Layout
 
     The prefix has the same size at any length. Raises ValueError where it is over HEAD_BYTES.
     """
-    arrow = _arrow()
+    prefix = _moulds().prefix(Row(stored, part, mark, length))
+    if len(prefix) > HEAD_BYTES:
+        raise ValueError("the fields are too long to be stored")
+    return Layout(prefix, length)
+
+
+@cache
+def _moulds() -> Moulds:
+    return Moulds(_arrow_prefix)
+
+
+def _arrow_prefix(row: Row) -> bytes:
+    arrow, length = _arrow(), row.length
     nothing = mmap.mmap(
         -1, max(length, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ
     )
     body = arrow.py_buffer(nothing).slice(0, length)
-    row = _row(stored, part, mark, length)
     columns = [
         # One conversion of the whole row costs half of what one for each value does.
-        *arrow.array([row], _row_type()).flatten(),
+        *arrow.array([_values(row)], _row_type()).flatten(),
         arrow.Array.from_buffers(
             arrow.large_binary(), 1, [None, arrow.py_buffer(_OFFSETS.pack(0, length)), body]
         ),
         _no_sum(),
         _no_sum(),
     ]
-    prefix = _prefix(arrow.RecordBatch.from_arrays(columns, schema=_schema()), body, length)
-    if len(prefix) > HEAD_BYTES:
-        raise ValueError("the fields are too long to be stored")
-    return Layout(prefix, length)
+    return _prefix(arrow.RecordBatch.from_arrays(columns, schema=_schema()), body, length)
 
 
 def _prefix(batch: Any, body: Any, length: int) -> bytes:
@@ -235,8 +235,9 @@ def _schema_message() -> bytes:
     return bytes(_schema().serialize())
 
 
-def _row(stored: Stored, part: Part | None, mark: Mark, length: int) -> dict[str, object]:
-    """The values of all columns before the body."""
+def _values(row: Row) -> dict[str, object]:
+    """Of all columns before the body."""
+    stored, part, mark = row.stored, row.part, row.mark
     space = stored.key.namespace
     return {
         "location": space.location,
@@ -254,7 +255,7 @@ def _row(stored: Stored, part: Part | None, mark: Mark, length: int) -> dict[str
         "variant": stored.variant,
         "complete_length": stored.length,
         "first_byte": None if part is None else part.first,
-        "body_length": length,
+        "body_length": row.length,
         "table_id": mark.table_id,
         "stamp_object": mark.stamps.object,
         "stamp_location": mark.stamps.location,

@@ -5,7 +5,9 @@ process what it has written and set aside since. Written bytes only ever grow, a
 its own numbers alone. So the sum is never less than what lies there, nobody waits for another, and
 what was removed is known with the next count.
 
-Everything here is a read or a write of some bytes of a file that is in memory.
+Everything here is a read or a write of some bytes of a file that is in memory. A write may wait for
+the disk's journal all the same, so a process tells of somewhat more than it needs, and writes anew
+only once that is used up.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import fcntl
 import os
 import struct
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from chunkside.store.directory import OpenFile, create_ours
 from chunkside.store.mapping import allocate
@@ -28,6 +30,17 @@ _PLACE: Final = struct.Struct("QQ")
 _PLACES: Final = 255
 _FILE_BYTES: Final = _BASE.size + _PLACES * _PLACE.size
 _LOCK: Final = struct.Struct("hhqqi4x")
+# What is told beyond what is needed: so much, and not more than this share of the budget.
+_SLACK_BYTES: Final = 256 << 10
+_SLACK_SHARE: Final = 1024
+
+
+class _Others(NamedTuple):
+    """The base, and what all other places' numbers come to."""
+
+    base: int
+    written: int
+    set_aside: int
 
 
 class Tally:
@@ -38,11 +51,15 @@ class Tally:
     def __init__(self, root: str, budget_bytes: int, on_fault: Callable[[str, str], None]) -> None:
         self._path = os.path.join(root, ".tally")
         self._budget_bytes = budget_bytes
+        self._slack = min(_SLACK_BYTES, budget_bytes // _SLACK_SHARE)
         self._on_fault = on_fault
         self._file: OpenFile | None = None
         self._place = 0
         self._written = 0
         self._set_aside = 0
+        # What the others have been told of both, together.
+        self._told = 0
+        self._others_seen = b"", _Others(0, 0, 0)
         self._written_at_count = 0
         self._written_before = 0
 
@@ -61,11 +78,12 @@ class Tally:
                 self._place = place
                 self._written, _ = _PLACE.unpack(os.pread(file.fd, _PLACE.size, _offset(place)))
                 self._file = file
-                self._put()
-                self._written_before = self._written_by_others(self._read()[1])
+                self._put(0)
+                self._written_before = self._others().written
                 return
 
     def release(self) -> None:
+        self._put(0)
         self._file = None
 
     def set_aside(self, size: int, *, is_index_whole: bool) -> bool:
@@ -77,13 +95,13 @@ class Tally:
         """
         self._set_aside += size
         # First it is told, then looked at: of two at once both may be refused, but not both let in.
-        self._put()
-        base, places = self._read()
-        set_aside = sum(each for _, each in places)
-        is_alone = set_aside == self._set_aside and not self._have_others_written(places)
+        self._tell()
+        others = self._others()
+        is_alone = not others.set_aside and others.written == self._written_before
         if is_index_whole and is_alone:
             return True
-        total = base + sum(written for written, _ in places) + set_aside
+        set_aside = others.set_aside + self._set_aside
+        total = others.base + others.written + self._written + set_aside
         if total <= self._budget_bytes and set_aside <= self._budget_bytes // 4:
             return True
         self.give_back(size)
@@ -91,36 +109,35 @@ class Tally:
 
     def give_back(self, size: int) -> None:
         self._set_aside -= size
-        self._put()
+        if self._told - self._written - self._set_aside > 2 * self._slack:
+            self._put(self._slack)
 
     def wrote(self, size: int) -> None:
         """A file is in place; what was set aside for it is given back after this."""
         self._written += size
-        self._put()
+        self._tell()
 
     @property
     def set_aside_bytes(self) -> int:
         """By all processes."""
-        return sum(set_aside for _, set_aside in self._read()[1])
+        return self._others().set_aside + self._set_aside
 
     @property
     def have_others_written(self) -> bool:
         """Since this process began. They may be gone by now, and their files are not."""
-        return self._have_others_written(self._read()[1])
-
-    def _have_others_written(self, places: list[tuple[int, int]]) -> bool:
-        return self._written_by_others(places) != self._written_before
-
-    def _written_by_others(self, places: list[tuple[int, int]]) -> int:
-        return sum(written for written, _ in places) - self._written
+        return self._others().written != self._written_before
 
     # Whoever holds the sweep's lock counts.
 
     def begin_count(self) -> None:
         """All files are about to be looked at."""
-        _, places = self._read()
-        self._written_at_count = sum(written for written, _ in places)
-        for place, (written, set_aside) in enumerate(places):
+        content = self._read()
+        if content is None:
+            self._written_at_count = self._written
+            return
+        self._put(self._slack)
+        self._written_at_count = self._others().written + self._written
+        for place, (written, set_aside) in enumerate(_PLACE.iter_unpack(content[_BASE.size :])):
             if set_aside and place != self._place:
                 self._clear_if_dead(place, written)
 
@@ -134,8 +151,14 @@ class Tally:
             self._write(_PLACE.pack(written, 0), _offset(place))
             _lock(self._file.fd, _offset(place), fcntl.F_UNLCK)
 
-    def _put(self) -> None:
-        self._write(_PLACE.pack(self._written, self._set_aside), _offset(self._place))
+    def _tell(self) -> None:
+        """Before any of it is taken."""
+        if self._written + self._set_aside > self._told:
+            self._put(self._slack)
+
+    def _put(self, slack: int) -> None:
+        self._told = self._written + self._set_aside + slack
+        self._write(_PLACE.pack(self._written, self._set_aside + slack), _offset(self._place))
 
     def _write(self, numbers: bytes, offset: int) -> None:
         if self._file is None:
@@ -145,20 +168,31 @@ class Tally:
         except OSError as fault:
             self._give_up(fault)
 
-    def _read(self) -> tuple[int, list[tuple[int, int]]]:
-        """The base, and the numbers of all places; as of one alone where there is no file."""
-        alone = 0, [(self._written, self._set_aside)]
+    def _others(self) -> _Others:
+        """Nothing where there is no file."""
+        content, own = self._read(), _offset(self._place)
+        if content is None:
+            return _Others(0, 0, 0)
+        told = content[:own] + content[own + _PLACE.size :]
+        # Mostly nobody else has said anything since.
+        if told != self._others_seen[0]:
+            (base,) = _BASE.unpack_from(told)
+            written, set_aside = zip(*_PLACE.iter_unpack(told[_BASE.size :]), strict=True)
+            self._others_seen = told, _Others(base, sum(written), sum(set_aside))
+        return self._others_seen[1]
+
+    def _read(self) -> bytes | None:
+        """The whole file, where there is one."""
         if self._file is None:
-            return alone
+            return None
         try:
             content = os.pread(self._file.fd, _FILE_BYTES, 0)
             if len(content) != _FILE_BYTES:
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
         except OSError as fault:
             self._give_up(fault)
-            return alone
-        (base,) = _BASE.unpack_from(content)
-        return base, list(_PLACE.iter_unpack(content[_BASE.size :]))
+            return None
+        return content
 
     def _give_up(self, fault: OSError) -> None:
         self._file = None

@@ -18,6 +18,7 @@ from chunkside.store.arrow_file import CorruptError
 from chunkside.store.directory import BodyDirectory, OpenFile, blocks_of, temp_path
 from chunkside.store.lanes import Lanes
 from chunkside.store.mapping import allocate
+from chunkside.store.moulds import Mark
 from chunkside.store.readers import SMALL_BYTES
 
 READ_BACK_BYTES: Final = 128 * 1024
@@ -42,7 +43,7 @@ class Draft:
 
     def layout(self, length: int) -> arrow_file.Layout:
         stored = self.stored if self.part is not None else replace(self.stored, length=length)
-        mark = arrow_file.Mark(self.stamps, self.table_id, self.nonce)
+        mark = Mark(self.stamps, self.table_id, self.nonce)
         try:
             return arrow_file.layout(stored, self.part, mark, length)
         except ValueError as fault:
