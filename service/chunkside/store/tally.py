@@ -5,9 +5,9 @@ process what it has written and set aside since. Written bytes only ever grow, a
 its own numbers alone. So the sum is never less than what lies there, nobody waits for another, and
 what was removed is known with the next count.
 
-Everything here is a read or a write of some bytes of a file that is in memory. A write may wait for
-the disk's journal all the same, so a process tells of somewhat more than it needs, and writes anew
-only once that is used up.
+Everything here is a read or a write of some bytes of a file that is in memory. Such a call may wait
+all the same, for the disk's journal or for its turn to run Python. So a process tells of somewhat
+more than it needs, and once that has been let in it need not ask again until it is used up.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PLACES: Final = 255
 _FILE_BYTES: Final = _BASE.size + _PLACES * _PLACE.size
 _LOCK: Final = struct.Struct("hhqqi4x")
 # What is told beyond what is needed: so much, and not more than this share of the budget.
-_SLACK_BYTES: Final = 256 << 10
+_SLACK_BYTES: Final = 1 << 20
 _SLACK_SHARE: Final = 1024
 
 
@@ -57,8 +57,11 @@ class Tally:
         self._place = 0
         self._written = 0
         self._set_aside = 0
-        # What the others have been told of both, together.
+        # What the others have been told of both together, of the first alone; and how much of it
+        # was let in.
         self._told = 0
+        self._told_written = 0
+        self._let_in = 0
         self._others_seen = b"", _Others(0, 0, 0)
         self._written_at_count = 0
         self._written_before = 0
@@ -94,28 +97,37 @@ class Tally:
         the directory whole, and since whose start nobody else has written there.
         """
         self._set_aside += size
-        # First it is told, then looked at: of two at once both may be refused, but not both let in.
-        self._tell()
+        if self._written + self._set_aside <= self._let_in:
+            return True
+        for slack in (self._slack, 0):
+            # First it is told, then looked at: of two at once both may be refused, but not both let
+            # in.
+            self._put(slack)
+            if self._has_room(slack, is_index_whole=is_index_whole):
+                self._let_in = self._told
+                return True
+        self.give_back(size)
+        return False
+
+    def _has_room(self, slack: int, *, is_index_whole: bool) -> bool:
         others = self._others()
         is_alone = not others.set_aside and others.written == self._written_before
         if is_index_whole and is_alone:
             return True
-        set_aside = others.set_aside + self._set_aside
+        set_aside = others.set_aside + self._set_aside + slack
         total = others.base + others.written + self._written + set_aside
-        if total <= self._budget_bytes and set_aside <= self._budget_bytes // 4:
-            return True
-        self.give_back(size)
-        return False
+        return total <= self._budget_bytes and set_aside <= self._budget_bytes // 4
 
     def give_back(self, size: int) -> None:
         self._set_aside -= size
-        if self._told - self._written - self._set_aside > 2 * self._slack:
+        beyond = self._told - self._written - self._set_aside
+        is_much_untold = self._written - self._told_written > 2 * self._slack
+        if is_much_untold or not 0 <= beyond <= 2 * self._slack:
             self._put(self._slack)
 
     def wrote(self, size: int) -> None:
-        """A file is in place; what was set aside for it is given back after this."""
+        """A file is in place; what was set aside for it is given back after this, and tells it."""
         self._written += size
-        self._tell()
 
     @property
     def set_aside_bytes(self) -> int:
@@ -131,33 +143,26 @@ class Tally:
 
     def begin_count(self) -> None:
         """All files are about to be looked at."""
-        content = self._read()
-        if content is None:
-            self._written_at_count = self._written
-            return
         self._put(self._slack)
-        self._written_at_count = self._others().written + self._written
-        for place, (written, set_aside) in enumerate(_PLACE.iter_unpack(content[_BASE.size :])):
+        for place, (written, set_aside) in enumerate(self._places()):
             if set_aside and place != self._place:
-                self._clear_if_dead(place, written)
+                self._settle_if_dead(place, written + set_aside)
+        self._written_at_count = self._others().written + self._written
 
     def end_count(self, total_bytes: int) -> None:
         """They took so much."""
         self._write(_BASE.pack(total_bytes - self._written_at_count), 0)
 
-    def _clear_if_dead(self, place: int, written: int) -> None:
-        """What a process that is gone had set aside is nobody's any more."""
+    def _settle_if_dead(self, place: int, written: int) -> None:
+        """A process that is gone may have written what it had set aside, or not."""
         if self._file is not None and _lock(self._file.fd, _offset(place), fcntl.F_WRLCK):
             self._write(_PLACE.pack(written, 0), _offset(place))
             _lock(self._file.fd, _offset(place), fcntl.F_UNLCK)
 
-    def _tell(self) -> None:
-        """Before any of it is taken."""
-        if self._written + self._set_aside > self._told:
-            self._put(self._slack)
-
     def _put(self, slack: int) -> None:
         self._told = self._written + self._set_aside + slack
+        self._told_written = self._written
+        self._let_in = min(self._let_in, self._told)
         self._write(_PLACE.pack(self._written, self._set_aside + slack), _offset(self._place))
 
     def _write(self, numbers: bytes, offset: int) -> None:
@@ -180,6 +185,10 @@ class Tally:
             written, set_aside = zip(*_PLACE.iter_unpack(told[_BASE.size :]), strict=True)
             self._others_seen = told, _Others(base, sum(written), sum(set_aside))
         return self._others_seen[1]
+
+    def _places(self) -> list[tuple[int, int]]:
+        content = self._read()
+        return [] if content is None else list(_PLACE.iter_unpack(content[_BASE.size :]))
 
     def _read(self) -> bytes | None:
         """The whole file, where there is one."""
