@@ -8,7 +8,7 @@ UV ?= .venv-dev/bin/uv
 SERVERS ?= curl nginx-light wrk e2fsprogs chromium
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check servers clients suite bench soak sharing faults mutants docs-figures lock clean \
+.PHONY: help run demo test check servers clients suite bench bench-flood bench-readers soak sharing faults mutants docs-figures lock clean \
 	need-python run-venv demo-venv dev-venv
 
 help:
@@ -19,7 +19,8 @@ help:
 	@echo 'make servers                         apt-get install the servers that end-to-end tests use'
 	@echo 'make clients                         readers of many kinds and the S3 emulator for end-to-end tests'
 	@echo 'make suite                           the public suite of HTTP cache tests (by npm)'
-	@echo 'make bench | soak | sharing          measurements; long runs, of one sidecar and of three on one directory'
+	@echo 'make bench | bench-flood | bench-readers   beside nginx and Varnish: speed, what a flood leaves, real readers'
+	@echo 'make soak | sharing                  long runs, of one sidecar and of three on one directory'
 	@echo 'make faults                          origins that fail in every way; writes the table of docs/faults.md'
 	@echo 'make mutants                         do the tests notice a broken rule?'
 	@echo 'make docs-figures                    figures and pictures of README and docs'
@@ -94,6 +95,13 @@ bench: $(if $(wildcard tests/bench/__main__.py),dev-venv)
 		env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends varnish || \
 		echo 'bench: Varnish can not be installed here' >&2
 	.venv-dev/bin/python -m tests.bench $(ARGS)
+
+bench-flood: dev-venv
+	.venv-dev/bin/python -m tests.bench.flood $(ARGS)
+
+# It needs `make clients`.
+bench-readers: dev-venv
+	.venv-dev/bin/python -m tests.bench.readers $(ARGS)
 
 soak: $(if $(wildcard tests/bench/soak.py),dev-venv)
 	@test -f tests/bench/soak.py || { echo 'soak: nothing to run yet' >&2; exit 2; }
