@@ -13,8 +13,8 @@ from chunkside.console import SidecarConsole
 from chunkside.core.key import Object
 from chunkside.metrics import Metrics
 from chunkside.routing import OpenRoute
-from chunkside.server.admin import (
-    BadCursor,
+from chunkside.server.admin import BadCursor
+from chunkside.server.admin_requests import (
     EntriesRequest,
     PurgeAll,
     PurgePrefix,

@@ -10,9 +10,9 @@ from chunkside.core.entry import Absent, Present
 from chunkside.core.freshness import Policy
 from chunkside.metrics import Metrics
 from chunkside.routing import OpenRoute
-from chunkside.server.admin import (
+from chunkside.server.admin import NoSuchRoute
+from chunkside.server.admin_requests import (
     EntriesRequest,
-    NoSuchRoute,
     PurgeAll,
     PurgePrefix,
     PurgeRoute,

@@ -24,10 +24,9 @@ from chunkside.gateway.purging import Purged, Purging, Softened
 from chunkside.held_file import held_file
 from chunkside.metrics import Metrics
 from chunkside.routing import OpenRoute
-from chunkside.server.admin import (
-    BadCursor,
+from chunkside.server.admin import BadCursor, NoSuchRoute
+from chunkside.server.admin_requests import (
     EntriesRequest,
-    NoSuchRoute,
     PurgeAll,
     PurgePrefix,
     PurgeRequest,
@@ -35,7 +34,9 @@ from chunkside.server.admin import (
     PurgeTarget,
 )
 from chunkside.server.stored_file import FileRequest, HeldFile
+from chunkside.server.why_page import WhyRequest
 from chunkside.settings import RouteSettings, Settings
+from chunkside.why import explain
 
 _CURSOR: Final = re.compile(r"([0-9a-f]{8})-([0-9a-f]{1,4})-([0-9a-f]{1,8})")
 
@@ -184,6 +185,12 @@ class SidecarConsole:
         if isinstance(route, Refuse):
             return route
         return await held_file(next(e for e in self.open_routes if e.route is route), request)
+
+    async def why(self, request: WhyRequest) -> dict[str, object] | Refuse:
+        route = self._routes.choose(request.target)
+        if isinstance(route, Refuse):
+            return route
+        return await explain(next(e for e in self.open_routes if e.route is route), request)
 
     # Purges.
 

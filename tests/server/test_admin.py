@@ -4,24 +4,28 @@ from dataclasses import dataclass, field
 import pytest
 from aiohttp import ClientSession, UnixConnector, web
 from aiohttp.test_utils import TestClient
+from yarl import URL
 
 from chunkside.core.decision import Refuse
 from chunkside.server.admin import (
     INDEX,
-    MAX_ENTRIES,
     MAX_PURGE_BYTES,
     BadCursor,
-    EntriesRequest,
     NoSuchRoute,
+    admin_app,
+)
+from chunkside.server.admin_requests import (
+    MAX_ENTRIES,
+    EntriesRequest,
     PurgeAll,
     PurgePrefix,
     PurgeRequest,
     PurgeRoute,
     PurgeTarget,
-    admin_app,
     parse_purge,
 )
 from chunkside.server.stored_file import FileRequest, HeldFile
+from chunkside.server.why_page import WhyRequest
 
 
 @dataclass
@@ -48,6 +52,11 @@ class FakeConsole:
 
     async def file(self, request: FileRequest) -> HeldFile | Refuse:
         return Refuse(404, "not-held", "No such file", "Nothing is held.")
+
+    async def why(self, request: WhyRequest) -> dict[str, object] | Refuse:
+        if request.target == b"/none":
+            return Refuse(421, "no-route", "No route", "Nothing is there.")
+        return {"verdict": f"It is {request.target.decode()}.", "class": "chunk"}
 
     async def purge(self, request: PurgeRequest) -> dict[str, object]:
         if self.fault is not None:
@@ -412,3 +421,25 @@ async def test_a_unix_socket_counts_as_this_machine(console, tmp_path):
             assert response.status == 200
     finally:
         await runner.cleanup()
+
+
+# /why.
+
+
+async def test_why_is_told_in_words_or_as_json(client):
+    response = await client.get("/why/a/c/0?x=1&y=%252F")
+    assert response.content_type == "text/plain"
+    assert await response.text() == "It is /a/c/0?x=1&y=%252F.\n\nclass: chunk\n"
+    assert response.headers["Cache-Control"] == "no-store"
+    response = await client.get("/why/a", headers={"Accept": "application/json"})
+    assert await response.json() == {"verdict": "It is /a.", "class": "chunk"}
+
+
+async def test_why_not_is_a_problem(client):
+    assert (await problem_of(await client.get("/why/none"), 421))["type"].endswith("no-route")
+    refused = await problem_of(await client.get(URL("/wh%79/a", encoded=True)), 400)
+    assert refused["type"].endswith("bad-why")
+
+
+async def test_why_is_for_this_machine_alone(neighbour):
+    assert (await neighbour.get("/why/a")).status == 403

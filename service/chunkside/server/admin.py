@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import json
 import logging
-import re
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 from aiohttp import web
 
 from chunkside.core.decision import Refuse
 from chunkside.core.fields import Fields
-from chunkside.core.key import origin_target
 from chunkside.core.neighbours import (
     is_loopback,
     is_top_level_navigation,
@@ -24,14 +21,23 @@ from chunkside.core.neighbours import (
     judge_source,
 )
 from chunkside.core.problem import PROBLEM_MEDIA_TYPE, problem
+from chunkside.server.admin_requests import (
+    MAX_ENTRIES,
+    EntriesRequest,
+    PurgeRequest,
+    parse_entries,
+    parse_purge,
+)
 from chunkside.server.stored_file import HELP as FILE_HELP
 from chunkside.server.stored_file import PATH as FILE_PATH
 from chunkside.server.stored_file import FileRequest, HeldFile, parse_file_request, send_file
+from chunkside.server.why_page import HELP as WHY_HELP
+from chunkside.server.why_page import PATH as WHY_PATH
+from chunkside.server.why_page import WhyRequest, as_json, as_text, parse_why, wants_json
 
 log = logging.getLogger(__name__)
 
 MAX_PURGE_BYTES: Final = 64 * 1024
-MAX_ENTRIES: Final = 1000
 _ALLOWED_HOSTS: Final = web.AppKey("allowed_hosts", frozenset[bytes])
 INDEX: Final = """\
 Chunkside, admin port
@@ -42,6 +48,9 @@ GET  /readyz   whether it can serve; 503 says why not
 GET  /stats    totals since the start, as JSON
 GET  /info     what it holds and how it is set up, as JSON
 GET  /entries  what it holds, page by page: ?prefix=/a&limit=100, then &after= what `next` says
+GET  /why/{target}  what is known of a target, and what a GET of it would be answered now, in words
+               (as JSON with `Accept: application/json`): the data port's URL with /why put before
+               its path, and whatever fields its reader sends
 GET  /file/{target}  the Arrow file of a stored body: the data port's URL with /file put before its
                path. Chunkside-Range: 0-99 asks for the file of those bytes, Chunkside-Partition:
                for what /entries shows with that `partition`
@@ -50,7 +59,8 @@ POST /purge    forget: {"target": "/a/zarr.json"}, {"prefix": "/a/"}, {"route": 
                their next use
 """
 _ENDPOINTS: Final = (
-    "/metrics, /livez, /healthz, /readyz, /stats, /info, /entries, /file/..., /purge (POST)"
+    "/metrics, /livez, /healthz, /readyz, /stats, /info, /entries, /why/..., /file/..., "
+    "/purge (POST)"
 )
 _OPEN_TO_ALL: Final = frozenset({"/metrics", "/livez", "/healthz", "/readyz"})
 _PURGE_HELP: Final = (
@@ -70,49 +80,6 @@ _HEADERS: Final = {
 }
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-@dataclass(frozen=True, slots=True)
-class PurgeTarget:
-    """One object, by its raw target in origin-form, as clients send it."""
-
-    target: bytes
-    is_soft: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class PurgePrefix:
-    """Every object at and beneath a target as clients send it."""
-
-    prefix: bytes
-    is_soft: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class PurgeRoute:
-    """All that a route leads to, named by its path prefix."""
-
-    route: str
-    is_soft: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class PurgeAll:
-    is_soft: bool = False
-
-
-PurgeRequest = PurgeTarget | PurgePrefix | PurgeRoute | PurgeAll
-
-
-@dataclass(frozen=True, slots=True)
-class EntriesRequest:
-    """A page of what is held at and beneath a target as clients send it. `after`: the cursor that
-    the page before it gave, None for the first page.
-    """
-
-    prefix: bytes = b"/"
-    limit: int = 100
-    after: str | None = None
 
 
 class BadCursor(ValueError):
@@ -146,6 +113,10 @@ class Console(Protocol):
         """The very file that is held for a target, opened; else why there is none."""
         ...
 
+    async def why(self, request: WhyRequest) -> dict[str, object] | Refuse:
+        """What is known of a target, its `verdict` first."""
+        ...
+
     async def purge(self, request: PurgeRequest) -> dict[str, object]:
         """Forgets what is named, and reports what that was. Raises NoSuchRoute."""
         ...
@@ -175,6 +146,7 @@ def admin_app(
             web.get("/info", admin.info),
             web.get("/entries", admin.entries),
             web.get(f"{FILE_PATH}/{{target:.*}}", admin.file),
+            web.get(f"{WHY_PATH}/{{target:.*}}", admin.why),
             web.post("/purge", admin.purge),
         ]
     )
@@ -233,6 +205,21 @@ class _Admin:
             return _problem(held.status, held.title, held.detail, slug=held.slug)
         return await send_file(request, asked.target, held)
 
+    async def why(self, request: web.Request) -> web.Response:
+        try:
+            asked = parse_why(request.raw_path, request.raw_headers)
+        except ValueError as error:
+            detail = f"{error} {WHY_HELP}"
+            return _problem(400, "Not a target", detail, slug="bad-why")
+        explanation = await self._console.why(asked)
+        if isinstance(explanation, Refuse):
+            return _problem(
+                explanation.status, explanation.title, explanation.detail, slug=explanation.slug
+            )
+        if wants_json(request.headers.get("Accept", "")):
+            return web.json_response(text=as_json(explanation))
+        return web.Response(text=as_text(explanation))
+
     async def purge(self, request: web.Request) -> web.Response:
         try:
             purge = parse_purge(await request.read())
@@ -246,80 +233,6 @@ class _Admin:
             return _json(await self._console.purge(purge))
         except NoSuchRoute as error:
             return _no_such_route(error)
-
-
-def parse_entries(parameters: Iterable[tuple[str, str]]) -> EntriesRequest:
-    """What a query asks for. Raises ValueError with a sentence on what is wrong."""
-    request = EntriesRequest()
-    seen = set()
-    for name, value in parameters:
-        if name in seen:
-            raise ValueError(f"{json.dumps(name)} is there twice.")
-        seen.add(name)
-        match name:
-            case "prefix":
-                request = replace(request, prefix=_origin_form(value))
-            case "limit":
-                request = replace(request, limit=_page_size(value))
-            case "after":
-                request = replace(request, after=value)
-            case _:
-                raise ValueError(f"{json.dumps(name)} means nothing here.")
-    return request
-
-
-def _page_size(text: str) -> int:
-    if re.fullmatch(r"[0-9]{1,4}", text) is None or not 1 <= int(text) <= MAX_ENTRIES:
-        raise ValueError(f"{json.dumps(text)} is no such limit.")
-    return int(text)
-
-
-def parse_purge(body: bytes) -> PurgeRequest:
-    """What a purge's JSON body asks for. Raises ValueError with a sentence on what is wrong."""
-    try:
-        members = json.loads(body, object_pairs_hook=_Members)
-    except (ValueError, RecursionError):
-        raise ValueError("The body is not JSON.") from None
-    pairs = members.pairs if isinstance(members, _Members) else []
-    is_soft = _is_soft([value for name, value in pairs if name == "soft"])
-    named = [pair for pair in pairs if pair[0] != "soft"]
-    if len(named) != 1:
-        raise ValueError("The body is not a JSON object that names one thing to purge.")
-    match named[0]:
-        case "target", str(target):
-            return PurgeTarget(_origin_form(target), is_soft)
-        case "prefix", str(prefix):
-            return PurgePrefix(_origin_form(prefix), is_soft)
-        case "route", str(route):
-            return PurgeRoute(route, is_soft)
-        case "all", True:
-            return PurgeAll(is_soft)
-        case name, _:
-            raise ValueError(f"{json.dumps(name)} with this value means nothing here.")
-
-
-def _is_soft(values: list[object]) -> bool:
-    match values:
-        case []:
-            return False
-        case [bool(is_soft)]:
-            return is_soft
-        case _:
-            raise ValueError('"soft" is there once at most, and true or false.')
-
-
-@dataclass(frozen=True, slots=True)
-class _Members:
-    """A JSON object, a repeated name included: a dict would silently keep the last."""
-
-    pairs: list[tuple[str, object]]
-
-
-def _origin_form(text: str) -> bytes:
-    try:
-        return origin_target(text.encode())
-    except ValueError:
-        raise ValueError(f"{json.dumps(text)} is neither a path nor an http URL.") from None
 
 
 @web.middleware

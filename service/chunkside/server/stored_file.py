@@ -18,7 +18,7 @@ from aiohttp import hdrs, web
 
 from chunkside.core.entry import Part
 from chunkside.core.fields import Fields
-from chunkside.core.key import origin_target
+from chunkside.server.raw_target import target_behind
 
 PATH: Final = "/file"
 ARROW_STREAM: Final = "application/vnd.apache.arrow.stream"
@@ -66,10 +66,7 @@ class HeldFile:
 
 def parse_file_request(raw_path: str, raw_headers: Iterable[tuple[bytes, bytes]]) -> FileRequest:
     """What a request for `/file/…` asks for. Raises ValueError with a sentence on what is wrong."""
-    target = origin_target(raw_path.encode("utf-8", "surrogateescape"))
-    rest = target.removeprefix(PATH.encode())
-    if rest == target or not rest.startswith(b"/"):
-        raise ValueError("/file must be spelled so.")
+    rest = target_behind(PATH, raw_path)
     fields = Fields(raw_headers)
     part = None
     if value := fields.combined(b"chunkside-range"):

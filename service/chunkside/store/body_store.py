@@ -38,6 +38,7 @@ from chunkside.store.readers import (
     default_reader_limit,
 )
 from chunkside.store.tally import Tally
+from chunkside.store.verification import fault_of
 from chunkside.store.writers import DiskWriter, Draft
 
 _P = ParamSpec("_P")
@@ -189,6 +190,13 @@ class DiskBodyStore:
         self._keep_open(reader)
         self._note_use(reader)
         return reader
+
+    async def verify(self, body: BodyRef) -> tuple[str, str | None]:
+        """The path of its file, and what is wrong with that, all of it read; None where nothing is.
+        Raises StoreFault.
+        """
+        path = self._path_of(body)
+        return path, await self._lanes.beside("verify", fault_of, self._directory, path, body)
 
     async def find(self, key: CacheKey, part: Part | None = None) -> Found | None:
         path = self._directory.path_of(key, part)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from threading import Event, Lock
 from typing import Final
 
+from chunkside.core.entry import BodyRef
 from chunkside.store import recovery
 from chunkside.store.arrow_file import CorruptError, suffix_size
 from chunkside.store.directory import BodyDirectory, UnfitFileError, unlink_if
@@ -147,6 +148,18 @@ class Verification:
             raise InterruptedError("nobody listens any more")
         with self._counting:
             self.read_bytes += size
+
+
+def fault_of(directory: BodyDirectory, path: str, body: BodyRef) -> str | None:
+    """What is wrong with a body's file, all of it read; None where nothing is."""
+    try:
+        loaded = recovery.load(directory, path)
+        if loaded.found.body.name != body.name:
+            return "another file lies there"
+        check_body(loaded.file, loaded.body_offset, body.length, loaded.checksum)
+    except (CorruptError, OSError) as fault:
+        return _reason(fault)
+    return None
 
 
 def _reason(fault: CorruptError | OSError) -> str:

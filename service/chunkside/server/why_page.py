@@ -1,0 +1,70 @@
+"""`/why/…` of the admin port: in words for people, as JSON for those who accept that alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from chunkside.core.fields import Fields
+from chunkside.server.raw_target import target_behind
+
+PATH: Final = "/why"
+HELP: Final = (
+    "Put /why before the path of a URL of the data port, and send the fields that its reader sends "
+    "(a credential too: what was learned with it answers only it)."
+)
+_INDENT: Final = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class WhyRequest:
+    """`target`: as sent to the data port; `fields`: as a reader would send them with it."""
+
+    target: bytes
+    fields: Fields
+
+
+def parse_why(raw_path: str, raw_headers: Iterable[tuple[bytes, bytes]]) -> WhyRequest:
+    """Raises ValueError with a sentence on what is wrong."""
+    return WhyRequest(target_behind(PATH, raw_path), Fields(raw_headers))
+
+
+def wants_json(accept: str) -> bool:
+    """Whether a client names JSON and nothing that words would do for."""
+    named = [part.partition(";")[0].strip().lower() for part in accept.split(",")]
+    return "application/json" in named and not {"text/plain", "text/html"} & set(named)
+
+
+def as_json(explanation: Mapping[str, object]) -> str:
+    return json.dumps(explanation, indent=2) + "\n"
+
+
+def as_text(explanation: Mapping[str, object]) -> str:
+    """The verdict first, then all else, a line each."""
+    told = dict(explanation)
+    verdict = told.pop("verdict")
+    return "\n".join([str(verdict), "", *_lines(told, "")]) + "\n"
+
+
+def _lines(members: Mapping[str, object], indent: str) -> list[str]:
+    lines = []
+    for name, value in members.items():
+        shown = name.replace("_", " ")
+        match value:
+            case None | []:
+                continue
+            case dict():
+                if not value:
+                    continue
+                lines += [f"{indent}{shown}:", *_lines(value, indent + _INDENT)]
+            case list():
+                for number, each in enumerate(value, 1):
+                    lines.append(f"{indent}{shown}, {number} of {len(value)}:")
+                    lines += _lines(each, indent + _INDENT)
+            case bool():
+                lines.append(f"{indent}{shown}: {'yes' if value else 'no'}")
+            case _:
+                lines.append(f"{indent}{shown}: {value}")
+    return lines

@@ -1,0 +1,211 @@
+"""Everything that is known of one target, and what would be answered now, for `/why`.
+
+It looks as a GET would look, and changes no more than such a look does: what has fallen is dropped,
+what lies on disk is taken in. It asks the origin nothing, and is no use of what is held.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Final
+
+from chunkside.core.decision import Refuse
+from chunkside.core.entry import Absent, BodyRef, Entry, Held, Now, Present, helds
+from chunkside.core.fields import Fields
+from chunkside.core.foresight import duration, foresee
+from chunkside.core.freshness import Policy, absence_under, age, remaining
+from chunkside.core.policy import decide
+from chunkside.core.request import Request
+from chunkside.core.variants import choose
+from chunkside.gateway.edges import Edges
+from chunkside.routing import OpenRoute
+from chunkside.server.why_page import WhyRequest
+from chunkside.store.body_store import DiskBodyStore
+
+# By these an origin's operator finds the answer in his own logs.
+_EVIDENCE: Final = (
+    *(b"date", b"x-amz-request-id", b"x-amz-id-2", b"x-guploader-uploadid", b"x-ms-request-id"),
+    *(b"x-request-id", b"server"),
+)
+_FIRST_BYTE: Final = (b"Range", b"bytes=0-0")
+
+
+async def explain(opened: OpenRoute, asked: WhyRequest) -> dict[str, object] | Refuse:
+    route, edges = opened.route, opened.edges
+    request = route.request("GET", asked.target, asked.fields, has_body=False)
+    if isinstance(request, Refuse):
+        return request
+    has_fallen = _has_fallen(edges, request)
+    if edges.look_up(request.key) is None:
+        await opened.gateway.adoption.look(request.key, None)
+    entry, now = edges.look_up(request.key), edges.now()
+    if isinstance(entry, Absent):
+        entry = absence_under(entry, request.key_class, edges.policy)
+    closed = edges.stamps.read(request.key.object).closed_until() - now.boot
+    is_filling = opened.gateway.fills.is_running(request, None)
+    return {
+        "verdict": _verdict(request, entry, now, edges.policy, closed, has_fallen=has_fallen),
+        "would_be_answered": _foreseen(request, entry, now, edges.policy),
+        "target": _shown(asked.target),
+        "route": route.name,
+        "class": request.key_class,
+        "asked_of_the_origin": route.location + _shown(request.target),
+        "key": _shown(request.key.target),
+        "partition": _name(request.key.namespace.partition),
+        "held": [await _told(each, edges, now) for each in _parts(entry)],
+        "held_in_other_partitions": ", ".join(_other_partitions(edges, request)) or None,
+        "a_fill_is_under_way": is_filling,
+        "nothing_is_stored_for_seconds": math.ceil(closed) if closed > 0 else None,
+    }
+
+
+def _has_fallen(edges: Edges, request: Request) -> bool:
+    """Whether something is still held that a write or a purge fell on: a look drops it."""
+    return edges.index.look_up(request.key) is not None and edges.look_up(request.key) is None
+
+
+def _verdict(
+    request: Request,
+    entry: Entry | None,
+    now: Now,
+    policy: Policy,
+    closed: float,
+    *,
+    has_fallen: bool,
+) -> str:
+    """Begins with what is so, ends with what follows for a GET."""
+    if closed > 0:
+        return (
+            "A write of it is under way, or it isn't known what became of one: every GET asks the "
+            f"origin, and for {duration(math.ceil(closed))} nothing of it is remembered."
+        )
+    if entry is None:
+        why = " (a write or a purge has made it forgotten just now)" if has_fallen else ""
+        return (
+            f"Nothing is remembered of it{why}: a GET asks the origin, and a 404 is the origin's."
+        )
+    if isinstance(entry, Absent):
+        elapsed = age(entry.requested_at, now)
+        asked = f"{_when(entry.requested_at)}, {duration(elapsed)} ago"
+        if entry.lifetime > elapsed:
+            return (
+                f"It is remembered as absent: the origin answered a whole {entry.status} to a full "
+                f"GET of it that was sent at {asked}, and nothing was written, purged or seen of "
+                f"it since. For {duration(entry.lifetime - elapsed)} more that is the answer."
+            )
+        return (
+            f"It was absent when the origin was asked at {asked}; that has expired: a GET asks the "
+            "origin, and a 404 is the origin's."
+        )
+    held = choose(entry, request.fields)
+    assert held is not None
+    assert not isinstance(held, Absent)
+    what = "It is stored" if isinstance(held, Present) else "Ranges of it are stored"
+    left = remaining(held.stored, now, policy)
+    brought = f"as the origin had it at {_when(held.stored.requested_at)}"
+    if held.must_validate or left <= 0:
+        return (
+            f"{what}, {brought}, and no longer fresh: a GET has the origin say if it still stands."
+        )
+    return f"{what}, {brought}, and fresh for {duration(left)} more."
+
+
+def _foreseen(request: Request, entry: Entry | None, now: Now, policy: Policy) -> dict[str, object]:
+    selected = choose(entry, request.fields)
+    requests = {"GET": request, "HEAD": replace(request, method="HEAD")}
+    if b"range" not in request.fields:
+        ranged = replace(request, fields=request.fields.plus(_FIRST_BYTE))
+        requests["GET, Range: bytes=0-0"] = ranged
+    return {
+        name: foresee(each, decide(each, selected, now, policy)) for name, each in requests.items()
+    }
+
+
+def _parts(entry: Entry | None) -> tuple[Absent | Held, ...]:
+    match entry:
+        case None:
+            return ()
+        case Absent():
+            return (entry,)
+        case _:
+            return helds(entry)
+
+
+async def _told(part: Absent | Held, edges: Edges, now: Now) -> dict[str, object]:
+    if isinstance(part, Absent):
+        elapsed = age(part.requested_at, now)
+        return {
+            "kind": "marker",
+            "status": part.status,
+            "asked_at": _when(part.requested_at),
+            "age": _seconds(elapsed),
+            "ttl": _seconds(part.lifetime - elapsed),
+        }
+    stored = part.stored
+    return {
+        "kind": "body" if isinstance(part, Present) else "ranges",
+        "status": stored.status,
+        "length": stored.length,
+        "asked_at": _when(stored.requested_at),
+        "age": _seconds(age(stored.requested_at, now, stored.initial_age)),
+        "ttl": _seconds(remaining(stored, now, edges.policy)),
+        "origin_lifetime": None
+        if stored.origin_lifetime is None
+        else _seconds(stored.origin_lifetime),
+        "must_be_validated": part.must_validate,
+        "etag": _text(stored.etag),
+        "last_modified": _text(stored.last_modified),
+        "variant": stored.variant.hex()[:8] or None,
+        "evidence": _evidence(stored.fields),
+        "files": [await _file(each, edges) for each in part.bodies],
+    }
+
+
+def _evidence(fields: Fields) -> dict[str, object]:
+    """What the origin's answer bore."""
+    return {
+        name.decode(): _text(value) for name in _EVIDENCE if (value := fields.get(name)) is not None
+    }
+
+
+async def _file(body: BodyRef, edges: Edges) -> dict[str, object]:
+    bytes_ = f"{body.first}-{body.last}" if body.length else "none"
+    if not isinstance(edges.store, DiskBodyStore):
+        return {"bytes": bytes_, "path": None, "verdict": "in memory"}
+    path, fault = await edges.store.verify(body)
+    return {"bytes": bytes_, "path": path, "verdict": fault or "whole, checksums and all"}
+
+
+def _other_partitions(edges: Edges, request: Request) -> list[str]:
+    key = request.key
+    return sorted(
+        _name(other.namespace.partition) or "none, that of readers without a credential"
+        for other in edges.index.keys_of(key.object)
+        if other != key and other.target == key.target and edges.look_up(other) is not None
+    )
+
+
+def _name(partition: bytes) -> str | None:
+    """As /entries tells it."""
+    return partition[:8].decode() or None
+
+
+def _when(moment: Now) -> str:
+    return datetime.fromtimestamp(moment.wall, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _seconds(value: float) -> float | str:
+    """JSON has no infinity."""
+    if math.isfinite(value):
+        return round(value, 3)
+    return "infinity" if value > 0 else "-infinity"
+
+
+def _shown(target: bytes) -> str:
+    return target.decode(errors="backslashreplace")
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("latin-1")
