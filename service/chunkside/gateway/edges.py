@@ -35,6 +35,7 @@ from chunkside.gateway.leaving import Leaving
 from chunkside.gateway.ports import BodyStore, Clock, Observer, StampTable, Upstream, as_held
 from chunkside.gateway.reclaiming import BATCH, Reclaimer
 from chunkside.gateway.tasks import Tasks
+from chunkside.gateway.visits import Visits
 
 Stamped = TypeVar("Stamped")
 
@@ -63,6 +64,9 @@ class Edges:
     """What one route stands on. Index, store, stamps, clock and `shared` are the same objects for
     all routes of a process; policy, upstream and observer are the route's own.
 
+    They are never changed: a route with other settings stands on other ones. `is_outdated` says
+    that what was asked for under these settings may not be stored any more.
+
     `write_seconds`: the longest that a write may take. `most_orphans`: fills that go on after all
     who waited for them have left; each may hold a connection.
     """
@@ -77,6 +81,8 @@ class Edges:
     write_seconds: float = 300.0
     most_orphans: int = 64
     shared: Shared = field(default_factory=Shared)
+    visits: Visits = field(default_factory=Visits)
+    is_outdated: bool = False
     doubts: Doubts = field(init=False)
     _reclaimer: Reclaimer = field(init=False)
 
@@ -110,7 +116,9 @@ class Edges:
     def lease(self, key: CacheKey) -> Lease:
         # What has fallen goes first: its going would revoke this lease.
         self.drop_fallen([key])
-        return self.index.lease(key, self.stamps.read(key.object), self.now())
+        lease = self.index.lease(key, self.stamps.read(key.object), self.now())
+        lease.is_revoked = lease.is_revoked or self.is_outdated
+        return lease
 
     def look_up(self, key: CacheKey) -> Entry | None:
         """The key's entry as far as it holds under the current stamps and beneath its array.
@@ -296,6 +304,12 @@ class Edges:
         """Stamps as a write does that has ended, and forgets what is held."""
         self.stamp_anew(target)
         self._forget(target, whole_location=False)
+
+    def forget_location(self, location: str) -> None:
+        """The same for everything of one origin."""
+        root = Object(location, b"/")
+        self.stamp_anew(root, whole_location=True)
+        self._forget(root, whole_location=True)
 
     def stamp_anew(self, target: Object, *, whole_location: bool = False) -> None:
         """Stamps as a write does, and closes nothing. What is held is dead; whoever purges drops

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import assert_never
 
 from chunkside.core.cache_status import CacheStatus
@@ -43,6 +44,17 @@ class Gateway:
 
     async def answer(self, request: Request, content: Content | None = None) -> Reply:
         """The reply to a request; the sidecar's own errors are replies too."""
+        visits = self._edges.visits
+        visits.enter()
+        try:
+            reply = await self._reply(request, content)
+        except BaseException:
+            visits.leave()
+            raise
+        reply.release = _both(reply.release, visits.leave)
+        return reply
+
+    async def _reply(self, request: Request, content: Content | None) -> Reply:
         try:
             entry = await self._find(request)
             reply = await self._answer(request, content, entry)
@@ -122,3 +134,13 @@ class Gateway:
             # It may have been made by a route that lets markers live longer.
             return absence_under(entry, request.key_class, self._edges.policy)
         return entry
+
+
+def _both(first: Callable[[], None], then: Callable[[], None]) -> Callable[[], None]:
+    def both() -> None:
+        try:
+            first()
+        finally:
+            then()
+
+    return both
