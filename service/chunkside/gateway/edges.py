@@ -27,6 +27,7 @@ from chunkside.core.freshness import Policy
 from chunkside.core.index import Index
 from chunkside.core.key import CacheKey, Object
 from chunkside.core.lease import Lease
+from chunkside.core.listing import listings_above
 from chunkside.core.ranges import generation_of
 from chunkside.gateway.doubts import Doubts
 from chunkside.gateway.errors import StoreFault
@@ -203,6 +204,16 @@ class Edges:
     def may_store(self, lease: Lease) -> bool:
         return lease.allows(self.stamps.read(lease.key.object), self.now())
 
+    def refute(self, key: CacheKey, by: Lease | None = None) -> None:
+        """The key was seen to exist: nobody is told any more that it doesn't, or that nothing lies
+        in the directories above it. `by`: the lease of the fill that saw.
+        """
+        removals = self.index.refute(key, by)
+        if self.policy.negative_scope == "all":
+            for listing in listings_above(key.object):
+                removals += self.index.refute(CacheKey(key.namespace, listing.path))
+        self.discard(removals)
+
     def discard(self, removals: Iterable[Removal]) -> None:
         """Counts what died and has its files unlinked."""
         bodies = self._count(removals)
@@ -302,8 +313,9 @@ class Edges:
 
     def forget(self, target: Object) -> None:
         """Stamps as a write does that has ended, and forgets what is held."""
-        self.stamp_anew(target)
-        self._forget(target, whole_location=False)
+        for each in (target, *listings_above(target)):
+            self.stamp_anew(each)
+            self._forget(each, whole_location=False)
 
     def forget_location(self, location: str) -> None:
         """The same for everything of one origin."""
