@@ -16,7 +16,7 @@ from chunkside.core.freshness import Policy
 from chunkside.gateway.errors import OriginTooSlow
 from chunkside.store.stamps import MemoryStampTable
 from tests.gateway.test_probing import ALL, BENEATH, KEY, PROBE, S3
-from tests.support.house import HandClock, House
+from tests.support.house import HandClock, House, Record
 from tests.support.turns import turns
 
 WRITTEN = (KEY + b"/x", BENEATH, KEY + b"/%78")
@@ -60,18 +60,11 @@ class History:
         self.dice = dice
         self.clock = HandClock()
         table = MemoryStampTable(self.clock.boot_seconds)
-        first = House(
-            policy=ALL,
-            table=table,
-            clock=self.clock,
-            upstream=lambda clock, record: Timeline(clock, record, dice),
-        )
-        self.origin = first.origin
-        others = (
+        self.origin = Timeline(self.clock, Record(), dice)
+        self.houses = tuple(
             House(policy=policy, table=table, clock=self.clock, upstream=lambda *_: self.origin)
-            for policy in (ALL, Policy())
+            for policy in (ALL, ALL, Policy())
         )
-        self.houses = (first, *others)
         self.answered = 0
         self.from_store = 0
 
