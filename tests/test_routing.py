@@ -112,6 +112,22 @@ async def test_an_outdated_route_stores_nothing(origin):
     await end_of_fills(routes)
 
 
+async def test_a_route_that_left_before_is_outdated_by_what_comes_later(origin):
+    ground = ground_of()
+    routes = CurrentRoutes((), ground)
+    told = {"prefix": "/a", "upstream": origin.url}
+    routes.change(configured({**told, "ignored_query": ["x-id"]}), {})
+    [before] = routes.open
+    under_way = await ask(before, b"/a/c/0")
+    assert routes.change(configured({"prefix": "/b", "upstream": "http://127.0.0.1:9"}), {}) == {}
+    assert routes.change(configured({**told, "ignored_query": []}), {}).keys() == {origin.url}
+    assert routes.change(configured({**told, "ignored_query": [], "ttl": 5}), {}) == {}
+    (await ask(before, b"/a/c/1")).release()
+    assert ground.index.markers.count == 0
+    under_way.release()
+    await end_of_fills(routes)
+
+
 async def test_two_hundred_changes_leave_no_task_no_connection_and_no_series(origin):
     ground = ground_of()
     routes = CurrentRoutes((), ground)

@@ -88,14 +88,19 @@ class CurrentRoutes:
         self.open = tuple(
             self._opened(each, before.get(each.prefix), authorities) for each in configured
         )
-        gone = [old for old in before.values() if all(old is not each for each in self.open)]
+        for old in before.values():
+            if all(old is not each for each in self.open):
+                self._leaving.append(old)
+                self._farewells.start(self._see_off(old), "the end of a route")
+        return self._forget_other_answers()
+
+    def _forget_other_answers(self) -> dict[str, frozenset[str]]:
+        may_store = [old for old in self._leaving if not old.edges.is_outdated]
         fell = other_answers(
-            (old.configured for old in gone), (each.configured for each in self.open)
+            (old.configured for old in may_store), (each.configured for each in self.open)
         )
-        for old in gone:
+        for old in may_store:
             old.edges.is_outdated = old.route.location in fell
-            self._leaving.append(old)
-            self._farewells.start(self._see_off(old), "the end of a route")
         for location in fell:
             self.open[0].edges.forget_location(location)
         return fell
