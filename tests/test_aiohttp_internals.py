@@ -541,7 +541,7 @@ def test_every_private_name_that_is_used_is_in_the_list_above():
     source = inspect.getsource(aiohttp_internals)
     this = Path(__file__).read_text()
     ours = {"_head", "_announced", "_is_chunked", "_whole", "_keep_alive", "_error_page", "_url"}
-    ours |= {"_kwargs", "_is_half_closed", "_half_closed", "_newest"}
+    ours |= {"_kwargs", "_is_half_closed", "_half_closed", "_newest", "_is_answered"}
     for name in sorted(set(_private_names(source)) - ours):
         assert name in this, f"{name} is used and no canary knows it"
 

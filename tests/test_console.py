@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -101,11 +102,18 @@ async def test_a_key_that_comes_and_goes_is_never_counted_twice(console, held):
     assert (info["cached_keys"], info["missing_keys"], info["tracked_keys"]) == (0, 1, 1)
 
 
+async def test_info_is_json_whatever_is_set(house, tmp_path):
+    settings = Settings.model_validate({"upstream": ORIGIN, "upstream_ca_file": "/etc/ca.pem"})
+    [route] = json.loads(json.dumps(console_of(house, tmp_path, settings).info()))["routes"]
+    assert route["upstream_ca_file"] == "/etc/ca.pem"
+
+
 async def test_info_tells_how_the_sidecar_is_set_up(house, tmp_path):
     console = console_of(house, tmp_path)
     house.now.advance(12.5)
     told: Any = console.info()
     [route] = told.pop("routes")
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", told.pop("config_loaded_at"))
     assert {name: value for name, value in told.items() if name not in SEED_FIELDS} == {
         "ttl": 300.0,
         "negative_ttl": 300.0,
@@ -113,6 +121,7 @@ async def test_info_tells_how_the_sidecar_is_set_up(house, tmp_path):
         "upstream": "http://origin/data",
         "cache_dir": str(tmp_path),
         "version": version("chunkside"),
+        "config_last_reload_successful": True,
         "uptime_seconds": 12.5,
     }
     assert console_of(house).info()["cache_dir"] is None

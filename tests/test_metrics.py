@@ -62,6 +62,8 @@ FAMILIES = {
     "chunkside_fill_waiters": ("gauge", set()),
     "chunkside_fills": ("counter", {"outcome"}),
     "chunkside_store_errors": ("counter", {"op", "error"}),
+    "chunkside_config_last_reload_successful": ("gauge", set()),
+    "chunkside_config_last_reload_success_timestamp_seconds": ("gauge", set()),
     "chunkside_build_info": ("gauge", {"version"}),
 }
 
@@ -328,3 +330,50 @@ def test_a_negative_hit_is_neither_hit_nor_miss(metrics):
     assert metrics.summary() == Summary(
         hits=3, misses=2, negative_hits=2, evictions=0, total_requests=5, hit_rate=0.6
     )
+
+
+# Routes that come and go.
+
+
+def test_a_route_that_comes_shows_zeroes_and_one_that_stays_keeps_its_counts():
+    metrics = Metrics("1", ("/a",))
+    ended(metrics, route="/a")
+    metrics.add_routes(("/a", "/b"))
+    shown = samples(metrics)
+    for route, count in (("/a", 1), ("/b", 0)):
+        labels = ("class=chunk", "method=GET", "result=hit", f"route={route}")
+        assert shown["chunkside_requests_total", *labels] == count
+    metrics.of("/b").upstream_received(5)
+    assert samples(metrics)["chunkside_upstream_received_bytes_total", "route=/b"] == 5
+
+
+def test_a_route_that_went_is_shown_no_longer_and_counts_in_the_totals():
+    metrics = Metrics("1", ("/a", "/b"))
+    observer = metrics.of("/a")
+    ended(metrics, route="/a")
+    ended(metrics, "negative_hit", route="/a")
+    ended(metrics, route="/b")
+    observer.upstream_answered("chunk", "GET", 200, 0.1)
+    observer.upstream_retried()
+    observer.upstream_spared("queue")
+    observer.invalidated("PUT")
+    before = metrics.summary()
+    metrics.drop_route("/a")
+    assert metrics.summary() == before
+    assert not [key for key in samples(metrics) if "route=/a" in key]
+    assert [key for key in samples(metrics) if "route=/b" in key]
+    metrics.add_routes(("/a", "/b"))
+    assert metrics.summary() == before
+    assert samples(metrics)["chunkside_upstream_retries_total", "route=/a"] == 0
+
+
+def test_a_reload_that_failed_leaves_the_time_of_the_last_good_one():
+    metrics = Metrics("1")
+    at = "chunkside_config_last_reload_success_timestamp_seconds"
+    good = "chunkside_config_last_reload_successful"
+    started = samples(metrics)[at,]
+    metrics.reloaded(is_successful=False)
+    assert (samples(metrics)[good,], samples(metrics)[at,]) == (0, started)
+    metrics.reloaded(is_successful=True)
+    assert samples(metrics)[good,] == 1
+    assert samples(metrics)[at,] > started

@@ -114,18 +114,21 @@ class Handler(web_protocol.RequestHandler):
     that turns out malformed, whose reader is told.
     """
 
-    __slots__ = ("_error_page", "_is_half_closed", "_newest")
+    __slots__ = ("_error_page", "_is_answered", "_is_half_closed", "_newest")
 
     def __init__(self, manager: web.Server, error_page: ErrorPage, **settings: Any) -> None:
         super().__init__(manager, **settings)
         self._error_page = error_page
         self._is_half_closed = False
+        # Whether the last answer has ended and nothing was asked since: it is idle a turn later.
+        self._is_answered = False
         self._newest: StreamReader | None = None
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if not self._messages:
             return
+        self._is_answered = False
         before = self._newest
         message, self._newest = self._messages[-1]
         is_malformed = isinstance(message, web_protocol._ErrInfo)
@@ -138,7 +141,7 @@ class Handler(web_protocol.RequestHandler):
         connection is closed after the last of them.
         """
         is_whole = self._newest is None or self._newest.is_eof()
-        self._is_half_closed = is_whole and not is_idle(self)
+        self._is_half_closed = is_whole and not (is_idle(self) or self._is_answered)
         if self._is_half_closed and isinstance(self._manager, Server):
             self._manager.waits_for_answer(self)
         return self._is_half_closed
@@ -164,6 +167,7 @@ class Handler(web_protocol.RequestHandler):
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
         finished = await super().finish_response(request, resp, start_time)
+        self._is_answered = not self._messages
         if self._is_half_closed and not self._messages:
             self.close()
         return finished

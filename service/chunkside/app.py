@@ -10,9 +10,7 @@ import resource
 import secrets
 import signal
 import sys
-import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
@@ -20,17 +18,19 @@ from aiohttp import web
 
 from chunkside import logs
 from chunkside.aiohttp_internals import Server, UnfitAiohttp, check_aiohttp
+from chunkside.cache import Cache, cache_of, limits_of
+from chunkside.clock import SystemClock, boot_seconds
 from chunkside.console import SidecarConsole
-from chunkside.core.budget import Limits
-from chunkside.core.entry import Now
 from chunkside.core.index import Index
+from chunkside.core.route import Route
 from chunkside.gateway.at_once import AtOnce
-from chunkside.gateway.errors import StoreFault
-from chunkside.gateway.ports import Clock
+from chunkside.gateway.gateway import Gateway
 from chunkside.gateway.sweeper import Sweeper
 from chunkside.gateway.tasks import Tasks
+from chunkside.hangups import Hangups
 from chunkside.metrics import GaugeReading
-from chunkside.routing import Ground, open_routes
+from chunkside.reload import Read, Reloader
+from chunkside.routing import CurrentRoutes, Ground
 from chunkside.server.admin import admin_app
 from chunkside.server.crowd import Crowd
 from chunkside.server.door import Door
@@ -51,19 +51,14 @@ from chunkside.settings import (
     Settings,
     TcpAddress,
     cautions,
-    memory_limit,
-    open_cache,
     refuse_unfit_files,
     require_routes,
-    resolve_cache_size,
-    resolve_marker_reserve,
-    resolve_memory_size,
-    resolve_min_free,
+    taken_up,
 )
 from chunkside.store.body_store import Bounds, DiskBodyStore
-from chunkside.store.filesystem import Chosen, measure
+from chunkside.store.filesystem import measure
 from chunkside.store.memory import MemoryBodyStore
-from chunkside.store.stamps import FileStampTable, MemoryStampTable, load_secret
+from chunkside.store.stamps import FileStampTable
 from chunkside.upkeep import TableUpkeep, TellingMetrics, spare_from_collection, tidy
 
 log = logging.getLogger(__name__)
@@ -72,8 +67,12 @@ _WANTED_DESCRIPTORS: Final = 65_536
 _MOST_READERS: Final = 4096
 
 
-def serve(settings: Settings) -> int:
-    """Runs the sidecar until SIGTERM or SIGINT; gives the exit code. Raises ConfigurationError."""
+def serve(load: Callable[[], Settings], hangups: Hangups) -> int:
+    """Runs the sidecar until SIGTERM or SIGINT; gives the exit code. Raises ConfigurationError.
+
+    `load` brings all settings: at the start, and again with each of `hangups`.
+    """
+    settings = load()
     logs.configure(settings.log_level)
     try:
         check_aiohttp()
@@ -83,62 +82,14 @@ def serve(settings: Settings) -> int:
     refuse_unfit_files(settings)
     for caution in cautions(settings):
         log.warning(caution)
-    cache = _open_cache(settings)
+    cache = cache_of(settings)
     with contextlib.ExitStack() as sockets:
         data = _listen(settings.listen, "listen", sockets)
         admin = _listen(settings.admin_listen, "admin_listen", sockets)
         with asyncio.Runner(loop_factory=_loop_factory(settings)) as runner:
-            runner.run(_run(settings, routes, cache, data, admin))
+            sidecar = partial(Sidecar, settings, routes, cache, load)
+            runner.run(_run(sidecar, hangups, data, admin))
     return 0
-
-
-class SystemClock:
-    """Both clocks of this machine."""
-
-    def now(self) -> Now:
-        return Now(boot_seconds(), time.time())
-
-
-if sys.platform == "linux":
-    boot_seconds = partial(time.clock_gettime, time.CLOCK_BOOTTIME)
-else:
-    # Nearest to it elsewhere; whether it counts suspends differs.
-    boot_seconds = time.monotonic
-
-
-@dataclass(frozen=True, slots=True)
-class Cache:
-    """Where bodies go: `chosen` is None for memory. Sizes in bytes; `min_free` of the volume."""
-
-    chosen: Chosen | None
-    budget: int
-    min_free: int
-    table: MemoryStampTable
-    secret: bytes
-
-
-def _open_cache(settings: Settings) -> Cache:
-    choice = open_cache(settings)
-    for warning in choice.warnings:
-        log.warning(warning)
-    if isinstance(choice, Chosen):
-        directory = str(choice.directory)
-        volume = measure(choice.directory)
-        budget = resolve_cache_size(settings.cache_size, volume.total_bytes, volume.free_bytes)
-        try:
-            table = FileStampTable(directory, boot_seconds)
-            floor = resolve_min_free(settings.min_free, volume.total_bytes)
-            return Cache(choice, budget, floor, table, load_secret(directory))
-        except StoreFault as fault:
-            if settings.cache_dir is not None:
-                raise ConfigurationError(
-                    "cache_dir", directory, "a directory that can be written", str(fault)
-                ) from fault
-            log.warning("%s can't be used (%s): bodies are kept in memory", directory, fault)
-    else:
-        log.warning("bodies are kept in memory, since %s", choice.because)
-    budget = resolve_memory_size(settings.memory_size, memory_limit())
-    return Cache(None, budget, 0, MemoryStampTable(boot_seconds), secrets.token_bytes(32))
 
 
 def _listen(
@@ -184,27 +135,25 @@ def _raise_descriptor_limit() -> int:
 
 
 async def _run(
-    settings: Settings,
-    routes: tuple[ConfiguredRoute, ...],
-    cache: Cache,
-    data: list[Listener],
-    admin: list[Listener],
+    make: Callable[[], Sidecar], hangups: Hangups, data: list[Listener], admin: list[Listener]
 ) -> None:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    sidecar = Sidecar(settings, routes, cache)
+    sidecar = make()
     try:
         await sidecar.start(data, admin)
+        hangups.hear(partial(loop.call_soon_threadsafe, sidecar.reloader.ask))
         for listener in data:
             print(f"data port: {listener.name}", flush=True)  # noqa: T201
-        for route in settings.routes:
+        for route in sidecar.settings.routes:
             print(f"route: {_url_of(route, data)} -> {route.upstream}/", flush=True)  # noqa: T201
         for listener in admin:
             print(f"admin port: {listener.name}", flush=True)  # noqa: T201
         await stopping.wait()
     finally:
+        hangups.ignore()
         await sidecar.stop()
 
 
@@ -219,20 +168,23 @@ class Sidecar:
     """All parts of one process."""
 
     def __init__(
-        self, settings: Settings, configured: tuple[ConfiguredRoute, ...], cache: Cache
+        self,
+        settings: Settings,
+        configured: tuple[ConfiguredRoute, ...],
+        cache: Cache,
+        load: Callable[[], Settings],
     ) -> None:
-        self._settings = settings
+        self.settings = settings
         self._cache = cache
         instance = f"chunkside-{secrets.token_hex(4)}"
         self._metrics = TellingMetrics(
             importlib.metadata.version("chunkside"), [each.prefix for each in configured]
         )
-        self._allowed_hosts = frozenset(name.encode() for name in settings.allowed_hosts)
         self._descriptors = _raise_descriptor_limit()
         # The other half is for files, the origin and the admin port.
         self._crowd = Crowd(self._descriptors // 2)
         self._store = self._make_store()
-        self._index = Index(_limits(settings, cache.budget))
+        self._index = Index(limits_of(settings, cache.budget))
         ground = Ground(
             self._index,
             self._store,
@@ -242,18 +194,20 @@ class Sidecar:
             cache.secret,
             instance,
         )
-        self._routes = open_routes(configured, ground)
-        self._port = DataPort(
-            [(each.route, each.gateway) for each in self._routes],
+        self._routes = CurrentRoutes(configured, ground)
+        self._port = DataPort(self._seats(), self._metrics, instance, _hosts(settings))
+        self._lane = FastLane(
+            self._lanes(),
+            self._port.is_welcome,
             self._metrics,
-            instance,
-            self._allowed_hosts,
+            self._port.via,
+            ground.clock,
+            boot_seconds,
         )
-        self._lane = self._make_lane(ground.clock)
         self._console = SidecarConsole(
             settings,
             None if cache.chosen is None else cache.chosen.directory,
-            self._routes,
+            self._routes.open,
             self._metrics,
             self._disk_usage,
         )
@@ -264,28 +218,46 @@ class Sidecar:
             auto_decompress=False,
             read_bufsize=256 << 10,
         )
-        store, any_route = self._store, self._routes[0]
-        self._sweeper = (
-            Sweeper(any_route.edges, store, settings.retention, self._metrics.sweep_ended)
-            if isinstance(store, DiskBodyStore)
-            else None
-        )
+        self._sweeper = self._make_sweeper()
         table = cache.table
         self._upkeep = TableUpkeep(table) if isinstance(table, FileStampTable) else None
         self._background = Tasks()
+        self.reloader = Reloader(load, self._take_up, self._metrics, self._background)
         self._doors: list[Door] = []
         self._admin: web.AppRunner | None = None
         self._metrics.watch(self._read_gauges)
 
-    def _make_lane(self, clock: Clock) -> FastLane:
-        return FastLane(
-            [(each.route, AtOnce(each.edges)) for each in self._routes],
-            self._port.is_welcome,
-            self._metrics,
-            self._port.via,
-            clock,
-            boot_seconds,
-        )
+    def _seats(self) -> list[tuple[Route, Gateway]]:
+        return [(each.route, each.gateway) for each in self._routes.open]
+
+    def _lanes(self) -> list[tuple[Route, AtOnce]]:
+        return [(each.route, AtOnce(each.edges)) for each in self._routes.open]
+
+    def _take_up(self, read: Read) -> None:
+        """Has other settings hold, for whatever is asked from now on."""
+        known = cautions(self.settings)
+        self.settings, waiting = taken_up(self.settings, read.settings)
+        fell = self._routes.change(read.routes, read.authorities)
+        self._port.take(self._seats(), _hosts(self.settings))
+        self._lane.take(self._lanes())
+        self._console.take(self.settings, self._routes.open)
+        if self._sweeper is not None:
+            self._sweeper.retention_seconds = self.settings.retention
+        logs.set_level(self.settings.log_level)
+        log.info("settings were read anew; routes: %s", ", ".join(r.prefix for r in read.routes))
+        for location, names in fell.items():
+            log.info("all of %s is forgotten, since %s changed", location, ", ".join(sorted(names)))
+        if waiting:
+            log.warning("needs a restart, and stays as it was: %s", ", ".join(waiting))
+        for caution in cautions(self.settings):
+            if caution not in known:
+                log.warning(caution)
+
+    def _make_sweeper(self) -> Sweeper | None:
+        store, any_route = self._store, self._routes.open[0]
+        if not isinstance(store, DiskBodyStore):
+            return None
+        return Sweeper(any_route.edges, store, self.settings.retention, self._metrics.sweep_ended)
 
     def _make_store(self) -> DiskBodyStore | MemoryBodyStore:
         cache = self._cache
@@ -297,7 +269,7 @@ class Sidecar:
             self._metrics.store_failed,
             # The stock loop of 3.11 copies what a socket doesn't take in user space, where a
             # truncated file is SIGBUS.
-            map_bodies=self._settings.loop == "uvloop" or sys.version_info >= (3, 12),
+            map_bodies=self.settings.loop == "uvloop" or sys.version_info >= (3, 12),
             reader_limit=min(self._descriptors // 4, _MOST_READERS),
             bounds=Bounds(cache.min_free, cache.budget),
         )
@@ -306,19 +278,18 @@ class Sidecar:
         if isinstance(self._store, DiskBodyStore):
             await self._store.start()
         # One scan takes in what all routes left there.
-        first = self._routes[0]
+        first = self._routes.open[0]
         scan = first.edges.tasks.start(
             first.gateway.adoption.scan(), "the scan of the cache directory"
         )
         if isinstance(self._store, DiskBodyStore):
             self._background.start(tidy(self._store, scan), "the removal of older formats")
             self._background.start(spare_from_collection(scan), "sparing what is scanned")
-        timers = Timers(self._settings.header_timeout, self._settings.idle_timeout)
         for sock in (sock for listener in data for sock in listener.sockets):
-            make = partial(Front, self._server, self._port, timers, self._crowd, self._lane)
-            self._doors.append(Door(sock, make))
+            self._doors.append(Door(sock, self._front))
         self._admin = web.AppRunner(
-            admin_app(self._console, self._metrics, self._allowed_hosts), access_log=None
+            admin_app(self._console, self._metrics, lambda: _hosts(self.settings)),
+            access_log=None,
         )
         await self._admin.setup()
         for sock in (sock for listener in admin for sock in listener.sockets):
@@ -329,29 +300,32 @@ class Sidecar:
             self._background.start(self._sweeper.run(), "the sweeper")
         self._console.obstacle = None
 
+    def _front(self) -> Front:
+        timers = Timers(self.settings.header_timeout, self.settings.idle_timeout)
+        return Front(self._server, self._port, timers, self._crowd, self._lane)
+
     async def stop(self) -> None:
         """Lets what runs end, within the time allowed; then closes from the outside in."""
         self._console.obstacle = "stopping"
         log.info("stopping")
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._settings.shutdown_timeout
+        deadline = loop.time() + self.settings.shutdown_timeout
         for door in self._doors:
             await door.close()
         # Quiet connections have nothing to end.
         self._server.pre_shutdown()
         try:
-            async with asyncio.timeout(self._settings.shutdown_timeout + 1):
-                await self._server.shutdown(self._settings.shutdown_timeout)
+            async with asyncio.timeout(self.settings.shutdown_timeout + 1):
+                await self._server.shutdown(self.settings.shutdown_timeout)
         except TimeoutError:
             log.warning("requests that did not end in time are cut off")
-        await self._routes[0].edges.tasks.finish(max(0.1, deadline - loop.time()))
+        await self._routes.shared.tasks.finish(max(0.1, deadline - loop.time()))
         await self._background.finish(0.0)
         if self._upkeep is not None:
             self._upkeep.look()
         if self._admin is not None:
             await self._admin.cleanup()
-        for route in self._routes:
-            await route.close()
+        await self._routes.close()
         await self._store.close()
 
     def _disk_usage(self) -> dict[str, int | None]:
@@ -374,15 +348,10 @@ class Sidecar:
             mapped_bytes=getattr(self._store, "mapped_bytes", 0),
             lingering_bytes=usage["lingering_bytes"] or 0,
             directory_bytes=usage["directory_bytes"],
-            fills_in_flight=sum(route.gateway.fills.in_flight for route in self._routes),
-            fill_waiters=sum(route.gateway.fills.waiters for route in self._routes),
+            fills_in_flight=sum(route.gateway.fills.in_flight for route in self._routes.under_way),
+            fill_waiters=sum(route.gateway.fills.waiters for route in self._routes.under_way),
         )
 
 
-def _limits(settings: Settings, budget: int) -> Limits:
-    return Limits(
-        budget_bytes=budget,
-        marker_reserve_bytes=resolve_marker_reserve(settings.marker_reserve, budget),
-        max_markers=settings.max_markers,
-        memory_bytes=resolve_memory_size(settings.index_memory, memory_limit()),
-    )
+def _hosts(settings: Settings) -> frozenset[bytes]:
+    return frozenset(name.encode() for name in settings.allowed_hosts)

@@ -12,9 +12,11 @@ import json
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
+from chunkside.hangups import Hangups
 from chunkside.settings.cache_directory import locate_cache
 from chunkside.settings.errors import ConfigurationError, NotAllowedError, did_you_mean
 from chunkside.settings.forecast import forecast
@@ -162,11 +164,11 @@ def _settings_of(namespace: argparse.Namespace, but: Collection[str] = ()) -> Se
 
 
 def _serve(namespace: argparse.Namespace) -> int:
-    settings = _settings_of(namespace)
-    require_routes(settings)
+    hangups = Hangups()
+    require_routes(_settings_of(namespace))
     from chunkside.app import serve  # noqa: PLC0415 - other commands don't wait for its imports
 
-    return serve(settings)
+    return serve(partial(_settings_of, namespace), hangups)
 
 
 _CHECK_FLAGS: Mapping[str, str] = {

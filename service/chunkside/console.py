@@ -9,6 +9,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, assert_never
 
@@ -74,11 +75,17 @@ class SidecarConsole:
     _routes: Routes = field(init=False)
     _started: Now = field(init=False)
     # Places mean nothing to another run: a cursor names its own.
-    _run: str = field(init=False, default_factory=lambda: secrets.token_hex(4))
+    _run: str = field(init=False)
 
     def __post_init__(self) -> None:
-        self._routes = Routes(each.route for each in self.open_routes)
         self._started = self._any_edges.now()
+        self.take(self.settings, self.open_routes)
+
+    def take(self, settings: Settings, open_routes: Sequence[OpenRoute]) -> None:
+        """Shows these from now on. Cursors number what there was before."""
+        self.settings, self.open_routes = settings, open_routes
+        self._routes = Routes(each.route for each in open_routes)
+        self._run = secrets.token_hex(4)
 
     @property
     def _any_edges(self) -> Edges:
@@ -86,7 +93,9 @@ class SidecarConsole:
         return self.open_routes[0].edges
 
     def _edges(self, route: Route) -> Edges:
-        return next(each.edges for each in self.open_routes if each.route is route)
+        """Another's where the route is gone by now: of this one nothing is needed but the place."""
+        found = (each.edges for each in self.open_routes if each.route is route)
+        return next(found, self._any_edges)
 
     def why_not_ready(self) -> str | None:
         return self.obstacle
@@ -130,6 +139,8 @@ class SidecarConsole:
             "cache_dir": None if self.cache_dir is None else str(self.cache_dir),
             **self.usage(),
             "version": importlib.metadata.version("chunkside"),
+            "config_loaded_at": _told_time(self.metrics.last_reload.succeeded_at),
+            "config_last_reload_successful": self.metrics.last_reload.is_successful,
             "uptime_seconds": edges.now().boot - self._started.boot,
         }
 
@@ -286,6 +297,8 @@ def _plain(value: object) -> object:
             return _seconds(value)
         case tuple() | frozenset():
             return sorted(value)
+        case Path():
+            return str(value)
         case _:
             return value
 
@@ -319,6 +332,10 @@ def _members(held: Listed, target: bytes, now: Now, policy: Policy) -> dict[str,
         "partition": partition[:8].decode() or None,
         "variant": variant.hex()[:8] or None,
     }
+
+
+def _told_time(wall: float) -> str:
+    return datetime.fromtimestamp(wall, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _seconds(value: float) -> float | str:

@@ -120,4 +120,9 @@ def configure(level: str, *, is_json: bool = False, stream: TextIO | None = None
     for earlier in [one for one in root.handlers if isinstance(one, _Handler)]:
         root.removeHandler(earlier)
     root.addHandler(handler)
+    set_level(level)
+
+
+def set_level(level: str) -> None:
+    """Lets our lines from `level` on pass, and leaves the rest as it was configured."""
     logging.getLogger(_PACKAGE).setLevel(level.upper())

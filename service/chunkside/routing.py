@@ -1,8 +1,10 @@
-"""The routes of a running sidecar: what each one has of its own, built from its settings."""
+"""The routes of a running sidecar: what each one has of its own, built from its settings, and which
+of them hold.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from chunkside.core.cors import Pages
@@ -11,13 +13,17 @@ from chunkside.core.index import Index
 from chunkside.core.route import Route
 from chunkside.gateway.edges import Edges, Shared
 from chunkside.gateway.gateway import Gateway
-from chunkside.gateway.ports import BodyStore, Clock, StampTable
+from chunkside.gateway.ports import BodyStore, Clock, StampTable, Upstream
+from chunkside.gateway.tasks import Tasks
 from chunkside.metrics import Metrics
 from chunkside.settings import (
     ConfiguredRoute,
     RouteSettings,
+    differing,
+    other_answers,
     resolve_max_body,
     resolve_negative_scope,
+    same_way,
 )
 from chunkside.upstream.http import HttpUpstream
 from chunkside.upstream.tls import Authorities
@@ -50,36 +56,121 @@ class Ground:
     instance: str
 
 
-def open_routes(configured: Iterable[ConfiguredRoute], ground: Ground) -> list[OpenRoute]:
-    shared = Shared()
-    return [_open(each, ground, shared) for each in configured]
+class CurrentRoutes:
+    """The routes that hold, in the order of their settings. `open` is changed in one step, and what
+    is in it never: a route with other settings is another one.
+    """
+
+    def __init__(self, configured: Iterable[ConfiguredRoute], ground: Ground) -> None:
+        self._ground = ground
+        self.shared = Shared()
+        # Those that hold no longer and still have something under way.
+        self._leaving: list[OpenRoute] = []
+        self._farewells = Tasks()
+        self.open = tuple(self._opened(each, None, {}) for each in configured)
+
+    @property
+    def under_way(self) -> tuple[OpenRoute, ...]:
+        """All on which something may be under way."""
+        return *self.open, *self._leaving
+
+    def change(
+        self, configured: Iterable[ConfiguredRoute], authorities: Mapping[str, Authorities]
+    ) -> dict[str, frozenset[str]]:
+        """Opens what is new. What is under way on the others ends under the settings that it began
+        with; then their connections are closed. `authorities`: of each route, by its prefix.
+
+        Gives the origins whose stored answers fell, and the settings that they fell for.
+        """
+        configured = tuple(configured)
+        self._ground.metrics.add_routes(each.prefix for each in configured)
+        before = {each.configured.prefix: each for each in self.open}
+        self.open = tuple(
+            self._opened(each, before.get(each.prefix), authorities) for each in configured
+        )
+        for old in before.values():
+            if all(old is not each for each in self.open):
+                self._leaving.append(old)
+                self._farewells.start(self._see_off(old), "the end of a route")
+        return self._forget_other_answers()
+
+    def _forget_other_answers(self) -> dict[str, frozenset[str]]:
+        may_store = [old for old in self._leaving if not old.edges.is_outdated]
+        fell = other_answers(
+            (old.configured for old in may_store), (each.configured for each in self.open)
+        )
+        for old in may_store:
+            old.edges.is_outdated = old.route.location in fell
+        for location in fell:
+            self.open[0].edges.forget_location(location)
+        return fell
+
+    async def close(self) -> None:
+        """Closes all connections, whatever is under way on them."""
+        await self._farewells.finish(0.0)
+        for each in self.open:
+            await each.close()
+
+    async def _see_off(self, old: OpenRoute) -> None:
+        try:
+            await old.edges.visits.until_none()
+        finally:
+            self._leaving = [each for each in self._leaving if each is not old]
+            if all(each.edges.upstream is not old.edges.upstream for each in self.under_way):
+                await old.close()
+            name = old.configured.prefix
+            if all(each.configured.prefix != name for each in self.under_way):
+                self._ground.metrics.drop_route(name)
+
+    def _opened(
+        self,
+        configured: ConfiguredRoute,
+        before: OpenRoute | None,
+        authorities: Mapping[str, Authorities],
+    ) -> OpenRoute:
+        """`before`: the route that has held at its path; what of it still fits is taken over."""
+        if before is not None and same_way(before.configured, configured):
+            is_same_place = before.configured.upstream == configured.upstream
+            if is_same_place and not differing(before.configured, configured):
+                return before
+            return self._route(configured, before.edges.upstream, before.close)
+        settings, ground = configured.settings, self._ground
+        upstream = HttpUpstream(
+            configured.upstream.location,
+            _times(settings),
+            ground.metrics.of(configured.prefix),
+            via=f"1.1 {ground.instance}".encode(),
+            clock=ground.clock,
+            authorities=authorities.get(configured.prefix) or authorities_of(configured),
+        )
+        return self._route(configured, upstream, upstream.close)
+
+    def _route(
+        self,
+        configured: ConfiguredRoute,
+        upstream: Upstream,
+        close: Callable[[], Awaitable[None]],
+    ) -> OpenRoute:
+        settings, ground = configured.settings, self._ground
+        edges = Edges(
+            index=ground.index,
+            policy=policy_of(settings, ground.index.limits.budget_bytes),
+            store=ground.store,
+            stamps=ground.stamps,
+            upstream=upstream,
+            clock=ground.clock,
+            observer=ground.metrics.of(configured.prefix),
+            write_seconds=settings.upstream_write_timeout,
+            most_orphans=settings.upstream_connections // 2,
+            shared=self.shared,
+        )
+        route = route_of(configured, ground.secret)
+        return OpenRoute(configured, route, edges, Gateway(edges), close)
 
 
-def _open(configured: ConfiguredRoute, ground: Ground, shared: Shared) -> OpenRoute:
-    settings = configured.settings
-    observer = ground.metrics.of(configured.prefix)
-    upstream = HttpUpstream(
-        configured.upstream.location,
-        _times(settings),
-        observer,
-        via=f"1.1 {ground.instance}".encode(),
-        clock=ground.clock,
-        authorities=Authorities(settings.upstream_ca_file),
-    )
-    edges = Edges(
-        index=ground.index,
-        policy=policy_of(settings, ground.index.limits.budget_bytes),
-        store=ground.store,
-        stamps=ground.stamps,
-        upstream=upstream,
-        clock=ground.clock,
-        observer=observer,
-        write_seconds=settings.upstream_write_timeout,
-        most_orphans=settings.upstream_connections // 2,
-        shared=shared,
-    )
-    route = route_of(configured, ground.secret)
-    return OpenRoute(configured, route, edges, Gateway(edges), upstream.close)
+def authorities_of(configured: ConfiguredRoute) -> Authorities:
+    """Reads files. Raises UnfitAuthorities."""
+    return Authorities(configured.settings.upstream_ca_file)
 
 
 def policy_of(settings: RouteSettings, budget_bytes: int) -> Policy:

@@ -7,7 +7,7 @@ import contextlib
 
 import pytest
 
-from chunkside.app import SystemClock
+from chunkside.clock import SystemClock
 from chunkside.core.fields import Fields
 from chunkside.gateway.errors import (
     BodyTorn,

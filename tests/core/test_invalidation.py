@@ -55,7 +55,7 @@ def test_by_the_rfc_alone_a_write_changes_its_target(method, target):
     [
         ("Destination: /b/m", b"/b/m"),
         ("Destination: http://origin/b/m%2Bn", b"/b/m+n"),
-        ("Destination: https://elsewhere:99/b/../m", b"/m"),
+        ("Destination: https://elsewhere:99/m", b"/m"),
     ],
 )
 @pytest.mark.parametrize("method", ["MOVE", "COPY"])
@@ -64,10 +64,25 @@ def test_a_move_and_a_copy_reach_their_destination_and_what_lies_beneath(method,
 
 
 @pytest.mark.parametrize(
-    "lines", [[], ["Destination: b/m"], ["Destination: /a", "Destination: /b"]]
+    "lines",
+    [
+        [],
+        ["Destination: b/m"],
+        ["Destination: /a", "Destination: /b"],
+        ["Destination: /b/../m"],
+    ],
 )
 def test_where_a_move_goes_nobody_knows_it_is_broad(lines):
     assert reach("MOVE", b"/b/k", *lines) == BROAD
+
+
+@pytest.mark.parametrize("path", [b"/b/x/../y", b"/b/%2e%2E/y", b"/b/x/.", b"/b/x%2F.%2Fy"])
+@pytest.mark.parametrize("is_strict", [False, True])
+def test_where_dot_segments_lead_is_the_origins_to_say(path, is_strict):
+    for method in ("PUT", "POST", "MOVE"):
+        assert reach(method, path, "Destination: /m", is_strict=is_strict) == BROAD
+    assert reach("DELETE", path, is_strict=is_strict) == Write(True, is_deep=True)
+    assert reach("PUT", b"/b/.x/..y", is_strict=is_strict) == NARROW
 
 
 def test_a_rename_reaches_what_it_was_called_before():
@@ -95,7 +110,7 @@ ONE = b"<Delete><Object><Key>%b</Key></Object></Delete>"
         ("café".encode(), "/b/café".encode()),
         (b"100%25", b"/b/100%25"),
         (b"a b?c#d", b"/b/a b?c#d"),
-        (b"x/../y", b"/b/y"),
+        (b"x/..y", b"/b/x/..y"),
     ],
 )
 def test_a_deletion_of_many_names_its_keys(key, path):
@@ -127,6 +142,8 @@ def test_keys_are_beneath_the_bucket_and_there_may_be_many():
         b'<!DOCTYPE D [<!ENTITY e "k">]><Delete><Object><Key>&e;</Key></Object></Delete>',
         b"<Delete><Object><Key>a</Key></Object><Object><s:Key>b</s:Key></Object></Delete>",
         b"<Delete><Object><Key>\xff</Key></Object></Delete>",
+        ONE % b"x/../y",
+        ONE % b"x/.",
         '<?xml version="1.0" encoding="utf-16"?>'.encode("utf-16") + (ONE % b"k"),
     ],
 )

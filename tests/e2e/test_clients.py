@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -186,6 +187,46 @@ def test_a_client_reads_the_same_straight_cold_and_warm(
     record_property(PROPERTY, (reader.name, first["versions"], cold.total(), warm.total()))
     assert first["digests"] + again["digests"] == [samples.digests[reader.sample]] * 3
     assert_warm(cold, warm, reader.asks_again)
+
+
+@pytest.mark.client("moto", "s3fs")
+def test_a_second_pass_of_s3fs_costs_nothing_where_absences_answer_all(
+    s3: Pair, samples: Samples, tmp_path: Path, python_with: Callable[[str], str]
+) -> None:
+    """It asks HEAD and a listing for each absent chunk. Writes are refused, so that the scope is
+    `all`.
+    """
+    flags = (*ANY_DISK, "--no-allow-writes", "--metadata-ttl", "1h")
+    with Sidecar(s3.origin, tmp_path / "cache", flags) as sidecar:
+        pair = Pair(s3.origin, sidecar)
+        command = (python_with("icechunk"), "-m", "tests.clients.readers", "zarr over s3fs")
+        digests = run(*command, sidecar.url)["digests"]
+        cold = pair.asked()
+        digests += run(*command, sidecar.url)["digests"]
+        assert digests == [samples.digests["sparse"]] * 2
+        # For each absent chunk its HEAD, the GET that proves it, and the listing.
+        absent = cold["chunk", "HEAD", "404"]
+        assert absent > 0
+        assert cold["chunk", "GET", "404"] == cold["listing", "GET", "200"] == absent
+        assert pair.asked() == cold
+        page = exchange(sidecar.admin_url, "/metrics").body.decode()
+        [listed] = re.findall(
+            r'requests_total\{class="listing",method="GET",result="negative_hit",route="/"\} (\S+)',
+            page,
+        )
+        assert float(listed) == absent
+        # Another process on the directory writes beneath a chunk that is absent.
+        held = json.loads(exchange(sidecar.admin_url, "/entries?prefix=/&limit=1000").body)
+        targets = [each["target"] for each in held["entries"] if each["kind"] == "marker"]
+        directory = next(each for each in targets if each.endswith("/"))
+        bucket, _, prefix = directory.removeprefix("/").partition("/")
+        asked = f"/{bucket}?list-type=2&prefix={quote(prefix, '')}&delimiter=%2F&max-keys=1"
+        assert b"<KeyCount>0<" in exchange(sidecar.url, asked).body
+        with Sidecar(s3.origin, tmp_path / "cache", ANY_DISK) as writer:
+            assert exchange(writer.url, f"{directory}x", "PUT", body=b"x").status == 200
+            assert b"<KeyCount>1<" in exchange(sidecar.url, asked).body
+            assert pair.asked() - cold == {("listing", "GET", "200"): 1}
+            assert exchange(writer.url, f"{directory}x", "DELETE").status == 204
 
 
 @dataclass(frozen=True)

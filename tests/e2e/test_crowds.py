@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import socket
 import struct
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 from chunkside.aiohttp_internals import MOST_HALF_CLOSED
 from tests.e2e.conftest import ANY_DISK
 from tests.support.deadline import wait_for
+from tests.support.http_client import exchange
 from tests.support.raw_origin import RawOrigin
 from tests.support.sidecar import Sidecar
 
@@ -131,3 +133,22 @@ async def test_a_thousand_clients_that_abort_exhaust_nothing(
             # Many are relays that a fill's end gave up before they were sent.
             assert len(origin.heard) <= 2 * connections + len(targets) + 2
             assert sidecar.metric('chunkside_upstream_breaker{state="closed"}') == 1
+
+
+async def test_clients_that_leave_with_their_answers_leave_no_connection(cache_dir: Path) -> None:
+    async with (
+        RawOrigin(says_its_target) as origin,
+        sidecar_before(origin, cache_dir) as sidecar,
+    ):
+
+        def descriptors() -> int:
+            return len(os.listdir(f"/proc/{sidecar.pid}/fd"))
+
+        await asyncio.to_thread(exchange, sidecar.url, "/a/c/0")
+        before = descriptors()
+        for _ in range(100):
+            # Its end comes on the heels of the answer's.
+            await asyncio.to_thread(exchange, sidecar.url, "/a/c/0")
+        await asyncio.to_thread(
+            wait_for, lambda: descriptors() <= before + 1, "the end of a hundred"
+        )

@@ -402,7 +402,7 @@ async def test_another_machine_sees_metrics_and_health_only(
 
 async def test_a_name_may_be_allowed(aiohttp_client, console):
     names = frozenset({b"cache.example.org"})
-    client = await aiohttp_client(admin_app(console, FakeExposition(), names))
+    client = await aiohttp_client(admin_app(console, FakeExposition(), lambda: names))
     for host, status in (("cache.example.org:8101", 200), ("evil.example", 421)):
         response = await client.get("/stats", headers={"Host": host})
         assert response.status == status

@@ -184,9 +184,9 @@ class _Reader:
 
 
 class Origin:
-    """A context manager: serves from entry to exit."""
+    """A context manager: serves from entry to exit, on a free port unless one is given."""
 
-    def __init__(self, objects: Mapping[str, bytes] | None = None) -> None:
+    def __init__(self, objects: Mapping[str, bytes] | None = None, port: int = 0) -> None:
         self.objects: dict[str, Object] = {}
         self.exchanges: list[Exchange] = []
         self.chunked_uploads = 0
@@ -197,7 +197,7 @@ class Origin:
         self._threads: list[threading.Thread] = []
         self._connection_count = 0
         self._stopping = threading.Event()
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+        self._listener = socket.create_server(("127.0.0.1", port), backlog=512)
         self.port: int = self._listener.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         for path, body in (objects or {}).items():

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from chunkside.app import SystemClock
+from chunkside.clock import SystemClock
 from chunkside.core.fields import Fields
 from chunkside.gateway.errors import OriginUnreachable
 from chunkside.gateway.ports import OriginRequest

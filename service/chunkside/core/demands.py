@@ -1,4 +1,6 @@
-"""What a client asks of the freshness of an answer from store (RFC 9111 §5.2.1)."""
+"""What a client asks of the freshness of an answer from store (RFC 9111 §5.2.1), and whether it
+wants one at all.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,13 @@ from typing import Final
 
 from chunkside.core.fields import Fields
 from chunkside.core.freshness import cache_control, delta_seconds
+from chunkside.core.request import Request
+
+_CUSTOMER_KEYS: Final = (
+    b"x-amz-server-side-encryption-customer-key",
+    b"x-goog-encryption-key",
+    b"x-ms-encryption-key",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +59,16 @@ def demands_of(fields: Fields) -> Demands:
 def _seconds(directives: dict[bytes, bytes], name: bytes, default: float) -> float:
     argument = directives.get(name)
     return default if argument is None else delta_seconds(argument)
+
+
+def passes_by(request: Request) -> bool:
+    """Whether a request leaves the cache out of it, whatever it asks for."""
+    fields = request.fields
+    return (
+        request.has_body
+        or request.is_signed
+        or request.control == "bypass"
+        or b"x-ms-range" in fields
+        or any(name in fields for name in _CUSTOMER_KEYS)
+        or b"no-store" in cache_control(fields)
+    )

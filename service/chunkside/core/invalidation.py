@@ -9,11 +9,11 @@ from __future__ import annotations
 import html
 import re
 from typing import Final
-from urllib.parse import parse_qsl, quote_from_bytes, urljoin, urlsplit
+from urllib.parse import parse_qsl, quote_from_bytes, unquote_to_bytes, urljoin, urlsplit
 
 from chunkside.core.decision import Write
 from chunkside.core.fields import Fields
-from chunkside.core.key import Object, object_path, origin_target
+from chunkside.core.key import Object, has_dot_segment, object_path, origin_target
 from chunkside.core.request import Request
 
 LONGEST_KEY_LIST: Final = 2 << 20
@@ -35,6 +35,8 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 def reach_of(request: Request, *, is_strict: bool) -> Write:
     """What an unsafe request changes."""
     path, _, query = request.target.partition(b"?")
+    if _is_ambiguous(path):
+        return Write(is_broad=True, is_deep=request.method == "DELETE")
     if request.method in ("MOVE", "COPY"):
         return _with(request, request.fields.get(b"destination"))
     if _RENAMED_FROM in request.fields:
@@ -58,8 +60,15 @@ def _with(request: Request, other: bytes | None) -> Write:
         target = origin_target(other or b"")
     except ValueError:
         return Write(is_broad=True)
+    if _is_ambiguous(target.partition(b"?")[0]):
+        return Write(is_broad=True)
     location = request.key.namespace.location
     return Write(is_broad=False, others=(Object(location, object_path(target)),), is_deep=True)
+
+
+def _is_ambiguous(path: bytes) -> bool:
+    """Whether a path lies elsewhere for those who resolve dot segments than for those who don't."""
+    return has_dot_segment(unquote_to_bytes(path))
 
 
 def keys_named(request: Request, content: bytes) -> tuple[Object, ...] | None:
@@ -73,7 +82,8 @@ def keys_named(request: Request, content: bytes) -> tuple[Object, ...] | None:
         keys = [html.unescape(name.decode()).encode() for name in names]
     except UnicodeError:
         return None
-    # A key's dot segments are resolved as those of a target are.
+    if any(has_dot_segment(b"/" + key) for key in keys):
+        return None
     return tuple(Object(location, object_path(_quoted(base + key))) for key in keys)
 
 

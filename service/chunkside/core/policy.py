@@ -31,7 +31,7 @@ from chunkside.core.decision import (
     Whole,
 )
 from chunkside.core.demands import NONE as NO_DEMANDS
-from chunkside.core.demands import Demands, demands_of
+from chunkside.core.demands import Demands, demands_of, passes_by
 from chunkside.core.entry import Absent, Held, Now, Part, Present, Selected, Stored
 from chunkside.core.fields import Fields
 from chunkside.core.freshness import (
@@ -59,11 +59,6 @@ from chunkside.core.storability import (
 )
 from chunkside.core.variants import STRIPPED_FROM_FILLS, is_selected_by, variant_of
 
-_CUSTOMER_KEYS = (
-    b"x-amz-server-side-encryption-customer-key",
-    b"x-goog-encryption-key",
-    b"x-ms-encryption-key",
-)
 # A 304 tells how the stored answer's metadata changed, not how its bytes are framed (RFC 9111
 # §3.2).
 _KEPT_ON_FRESHEN = frozenset(
@@ -167,17 +162,8 @@ def _refuse(request: Request, policy: Policy) -> Refuse | None:
 
 
 def _must_not_touch_the_cache(request: Request) -> bool:
-    fields = request.fields
-    return (
-        request.has_body
-        or request.is_signed
-        or request.control == "bypass"
-        # Any write beneath it changes a listing, and none says so of it.
-        or request.key_class == "listing"
-        or b"x-ms-range" in fields
-        or any(name in fields for name in _CUSTOMER_KEYS)
-        or b"no-store" in cache_control(fields)
-    )
+    # Any write beneath it changes a listing, and none says so of it.
+    return request.key_class == "listing" or passes_by(request)
 
 
 def _decide_held(request: Request, held: Held, now: Now, policy: Policy) -> Decision:

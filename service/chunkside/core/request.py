@@ -7,6 +7,7 @@ from typing import Literal
 
 from chunkside.core.fields import Fields
 from chunkside.core.key import CacheKey, KeyClass
+from chunkside.core.listing import Probe
 
 Control = Literal["refresh", "bypass"]
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PROPFIND", "REPORT", "SEARCH"})
@@ -20,6 +21,7 @@ class Request:
     `fields` are the end-to-end fields that may be forwarded, Host not among them. `is_signed`: the
     client's own signature is on it, so that it passes verbatim and proves nothing to the cache.
     `control`: what `Chunkside-Control` says: ask the origin anew, or leave the cache out of it.
+    `probe`: what it asks if that is whether anything lies beneath a key.
     """
 
     method: str
@@ -30,6 +32,7 @@ class Request:
     has_body: bool = False
     is_signed: bool = False
     control: Control | None = None
+    probe: Probe | None = None
 
     @property
     def is_safe(self) -> bool:

@@ -17,6 +17,7 @@ from chunkside.core.key import (
     leaves_its_root,
     origin_target,
 )
+from chunkside.core.listing import probe_of
 from chunkside.core.request import Control, Request
 
 # Framing and expectations belong to one connection; Host is the origin's own.
@@ -79,15 +80,18 @@ class Route:
         if method == "OPTIONS":
             fields = _one_hop_less(fields)
         space = Namespace(self.location, "", partition(fields, self.credential_names, self.secret))
+        key = CacheKey(space, key_target(target, self.ignored_query))
+        key_class = classify(target, self.metadata_names)
         return Request(
             method=method,
             target=target,
             fields=fields,
-            key=CacheKey(space, key_target(target, self.ignored_query)),
-            key_class=classify(target, self.metadata_names),
+            key=key,
+            key_class=key_class,
             has_body=has_body,
             is_signed=is_signed(target, fields),
             control=_CONTROLS.get(control),
+            probe=probe_of(key, self.metadata_names) if key_class == "listing" else None,
         )
 
     def origin_path(self, data_port_target: bytes) -> bytes:

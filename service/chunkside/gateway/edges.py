@@ -27,6 +27,7 @@ from chunkside.core.freshness import Policy
 from chunkside.core.index import Index
 from chunkside.core.key import CacheKey, Object
 from chunkside.core.lease import Lease
+from chunkside.core.listing import listings_above
 from chunkside.core.ranges import generation_of
 from chunkside.gateway.doubts import Doubts
 from chunkside.gateway.errors import StoreFault
@@ -35,6 +36,7 @@ from chunkside.gateway.leaving import Leaving
 from chunkside.gateway.ports import BodyStore, Clock, Observer, StampTable, Upstream, as_held
 from chunkside.gateway.reclaiming import BATCH, Reclaimer
 from chunkside.gateway.tasks import Tasks
+from chunkside.gateway.visits import Visits
 
 Stamped = TypeVar("Stamped")
 
@@ -63,6 +65,9 @@ class Edges:
     """What one route stands on. Index, store, stamps, clock and `shared` are the same objects for
     all routes of a process; policy, upstream and observer are the route's own.
 
+    They are never changed: a route with other settings stands on other ones. `is_outdated` says
+    that what was asked for under these settings may not be stored any more.
+
     `write_seconds`: the longest that a write may take. `most_orphans`: fills that go on after all
     who waited for them have left; each may hold a connection.
     """
@@ -77,6 +82,8 @@ class Edges:
     write_seconds: float = 300.0
     most_orphans: int = 64
     shared: Shared = field(default_factory=Shared)
+    visits: Visits = field(default_factory=Visits)
+    is_outdated: bool = False
     doubts: Doubts = field(init=False)
     _reclaimer: Reclaimer = field(init=False)
 
@@ -110,7 +117,9 @@ class Edges:
     def lease(self, key: CacheKey) -> Lease:
         # What has fallen goes first: its going would revoke this lease.
         self.drop_fallen([key])
-        return self.index.lease(key, self.stamps.read(key.object), self.now())
+        lease = self.index.lease(key, self.stamps.read(key.object), self.now())
+        lease.is_revoked = lease.is_revoked or self.is_outdated
+        return lease
 
     def look_up(self, key: CacheKey) -> Entry | None:
         """The key's entry as far as it holds under the current stamps and beneath its array.
@@ -194,6 +203,16 @@ class Edges:
 
     def may_store(self, lease: Lease) -> bool:
         return lease.allows(self.stamps.read(lease.key.object), self.now())
+
+    def refute(self, key: CacheKey, by: Lease | None = None) -> None:
+        """The key was seen to exist: nobody is told any more that it doesn't, or that nothing lies
+        in the directories above it. `by`: the lease of the fill that saw.
+        """
+        removals = self.index.refute(key, by)
+        if self.policy.negative_scope == "all":
+            for listing in listings_above(key.object):
+                removals += self.index.refute(CacheKey(key.namespace, listing.path))
+        self.discard(removals)
 
     def discard(self, removals: Iterable[Removal]) -> None:
         """Counts what died and has its files unlinked."""
@@ -294,8 +313,15 @@ class Edges:
 
     def forget(self, target: Object) -> None:
         """Stamps as a write does that has ended, and forgets what is held."""
-        self.stamp_anew(target)
-        self._forget(target, whole_location=False)
+        for each in (target, *listings_above(target)):
+            self.stamp_anew(each)
+            self._forget(each, whole_location=False)
+
+    def forget_location(self, location: str) -> None:
+        """The same for everything of one origin."""
+        root = Object(location, b"/")
+        self.stamp_anew(root, whole_location=True)
+        self._forget(root, whole_location=True)
 
     def stamp_anew(self, target: Object, *, whole_location: bool = False) -> None:
         """Stamps as a write does, and closes nothing. What is held is dead; whoever purges drops

@@ -216,7 +216,7 @@ class Fill:
     async def _judge(self, response: OriginResponse, sent_at: Now) -> str:
         edges = self._edges
         if proves_existence(response.head.status):
-            edges.discard(edges.index.refute(self.request.key, by=self.lease))
+            edges.refute(self.request.key, by=self.lease)
         asked = self._decision
         conclusion = conclude(self.request, asked, response.head, sent_at, edges.policy)
         match conclusion:

@@ -67,6 +67,7 @@ class Fills:
             on_orphaned=self._limit_orphans,
         )
         self._running[_name(request, asked.range_value)] = fill
+        self._edges.visits.enter()
         self._tasks[fill] = self._edges.tasks.start(self._run(fill), "a fill")
         return fill
 
@@ -97,6 +98,7 @@ class Fills:
             del self._tasks[fill]
             self._edges.index.end(fill.lease)
             self._edges.observer.fill_ended(outcome)
+            self._edges.visits.leave()
 
     def keep_apart(self, request: Request, range_value: bytes | None) -> None:
         """Answers to this can't be shared: for a while nobody waits for another's."""

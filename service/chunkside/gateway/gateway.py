@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import assert_never
 
 from chunkside.core.cache_status import CacheStatus
@@ -18,6 +19,7 @@ from chunkside.core.decision import (
 from chunkside.core.entry import Absent, Partial, Selected
 from chunkside.core.freshness import absence_under
 from chunkside.core.policy import as_full_get, decide, wants_proof
+from chunkside.core.probing import probe_asked
 from chunkside.core.ranges import exact_part, single_range
 from chunkside.core.request import Request
 from chunkside.core.variants import choose
@@ -27,6 +29,7 @@ from chunkside.gateway.errors import OriginError
 from chunkside.gateway.fills import Fills
 from chunkside.gateway.passing import Passing
 from chunkside.gateway.ports import Content
+from chunkside.gateway.probing import Probing
 from chunkside.gateway.reply import Reply, error_reply, refusal
 from chunkside.gateway.shelf import Shelf
 from chunkside.gateway.waiting import Waiting
@@ -38,12 +41,27 @@ class Gateway:
         self.fills = Fills(edges)
         self.adoption = Adoption(edges)
         self._passing = Passing(edges)
+        self._probing = Probing(edges, self._passing)
         self._shelf = Shelf(edges)
         self._waiting = Waiting(edges, self.fills, self._passing, self._shelf)
 
     async def answer(self, request: Request, content: Content | None = None) -> Reply:
         """The reply to a request; the sidecar's own errors are replies too."""
+        visits = self._edges.visits
+        visits.enter()
         try:
+            reply = await self._reply(request, content)
+        except BaseException:
+            visits.leave()
+            raise
+        reply.release = _both(reply.release, visits.leave)
+        return reply
+
+    async def _reply(self, request: Request, content: Content | None) -> Reply:
+        try:
+            probe = probe_asked(request, self._edges.policy)
+            if probe is not None:
+                return await self._probing.answer(request, probe)
             entry = await self._find(request)
             reply = await self._answer(request, content, entry)
             if reply is None:
@@ -108,7 +126,7 @@ class Gateway:
 
     async def _find(self, request: Request) -> Selected | None:
         """What the key's entry has for a request, as far as it holds under the current stamps."""
-        if request.method not in ("GET", "HEAD"):
+        if request.method not in ("GET", "HEAD") or request.key_class == "listing":
             return None
         entry = choose(self._edges.look_up(request.key), request.fields)
         range_value = single_range(request.fields)
@@ -122,3 +140,13 @@ class Gateway:
             # It may have been made by a route that lets markers live longer.
             return absence_under(entry, request.key_class, self._edges.policy)
         return entry
+
+
+def _both(first: Callable[[], None], then: Callable[[], None]) -> Callable[[], None]:
+    def both() -> None:
+        try:
+            first()
+        finally:
+            then()
+
+    return both

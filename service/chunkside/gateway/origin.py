@@ -11,7 +11,7 @@ from typing import Final
 from chunkside.core.entry import Stored
 from chunkside.core.ranges import encoding_of, strong_validator
 from chunkside.core.response import ResponseHead
-from chunkside.gateway.errors import BodyTorn, OriginError
+from chunkside.gateway.errors import BodyTorn, OriginError, OriginUnreachable
 from chunkside.gateway.ports import OriginRequest, OriginResponse, Upstream
 
 RESUMPTIONS: Final = 3
@@ -85,6 +85,29 @@ class Begun:
 
     def close(self) -> None:
         self.response.close()
+
+
+async def read_ahead(response: OriginResponse, longest: int) -> tuple[bytes | None, OriginResponse]:
+    """The body where it is no longer than that; and the answer with what was read put back.
+
+    Raises OriginUnreachable where it breaks off before.
+    """
+    read = bytearray()
+    chunks = response.chunks()
+    try:
+        async for chunk in chunks:
+            read += chunk
+            if len(read) > longest:
+                return None, Begun(response, bytes(read), chunks)
+    except BodyTorn as torn:
+        raise OriginUnreachable("The origin broke off in the middle of its answer.") from torn
+    return bytes(read), Begun(response, bytes(read), _nothing())
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    pieces: tuple[bytes, ...] = ()
+    for piece in pieces:
+        yield piece
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 from chunkside.core.cache_status import CacheStatus, Result
@@ -18,6 +19,7 @@ from chunkside.core.invalidation import (
 )
 from chunkside.core.key import Object, is_array_document
 from chunkside.core.lease import Lease
+from chunkside.core.listing import listings_above
 from chunkside.core.policy import proves_existence, stored_of
 from chunkside.core.ranges import part_answered, part_of_whole
 from chunkside.core.request import Request
@@ -93,7 +95,7 @@ class Passing:
             return
         edges, key = self._edges, request.key
         if proves_existence(status):
-            edges.discard(edges.index.refute(key))
+            edges.refute(key)
         elif status in (404, 410) and not isinstance(edges.index.look_up(key), Absent):
             edges.discard(edges.index.deny(key))
 
@@ -175,9 +177,11 @@ class _RunningWrite:
         self._objects = dict.fromkeys((request.key.object, *write.others))
         self._is_of_metadata = request.key_class == "metadata"
         seconds = edges.write_seconds + UNKNOWN_FATE_SECONDS
+        # A broad one stamps all there is.
+        above = () if write.is_broad else chain(*map(listings_above, self._objects))
         self._names = {
             target: edges.begin_write(target, seconds, whole_location=write.is_broad)
-            for target in self._objects
+            for target in dict.fromkeys((*self._objects, *above))
         }
         edges.observer.invalidated(request.method)
 
@@ -200,6 +204,7 @@ class _RunningWrite:
         closed_for = 0.0 if is_known else UNKNOWN_FATE_SECONDS
         for target, name in self._names.items():
             edges.end_write(target, name, closed_for, whole_location=write.is_broad)
+        for target in self._objects:
             if write.is_deep:
                 edges.doubt(target, with_beneath=True)
             if self._is_of_metadata or is_array_document(target.path):

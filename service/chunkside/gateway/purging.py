@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from chunkside.core.entry import Absent, helds, oldest_request
 from chunkside.core.key import CacheKey, Object
+from chunkside.core.listing import listings_above
 from chunkside.core.subtree import is_beneath
 from chunkside.gateway.edges import Edges
 from chunkside.gateway.ports import Found
@@ -54,6 +55,7 @@ class Purging:
 
     async def object(self, target: Object) -> Purged:
         purged = Purged()
+        self._forget_above(target)
         await self._forget([target], purged)
         return purged
 
@@ -65,6 +67,7 @@ class Purging:
         """
         edges, root, began = self._edges, Object(location, path), self._edges.now().boot
         edges.doubt(root, with_beneath=True)
+        self._forget_above(root)
         looks_on_disk = edges.store.is_shared or edges.is_scanning
         purged = Purged()
         # First what is under way: it is older than the purge, and may be stored at any moment.
@@ -92,13 +95,21 @@ class Purging:
         """Bodies of `target` are validated before their next use; markers fall."""
         edges = self._edges
         edges.doubt(target, with_beneath=False)
+        self._forget_above(target)
         return await self._soften(in_batches(edges.index.keys_of(target)))
 
     async def soften_prefix(self, location: str, path: bytes) -> Softened:
         """The same for all objects at `path` and beneath it."""
         edges, root = self._edges, Object(location, path)
         edges.doubt(root, with_beneath=True)
+        self._forget_above(root)
         return await self._soften(batches(edges.index, root))
+
+    def _forget_above(self, target: Object) -> None:
+        """That nothing lies in a directory above it; of no use to be counted."""
+        for listing in listings_above(target):
+            self._edges.stamp_anew(listing)
+            self._edges.drop_fallen(self._edges.index.keys_of(listing), "purged")
 
     def _held_before(self, keys: Iterable[CacheKey], began: float) -> Iterator[Object]:
         spared = self._spared(began)

@@ -4,8 +4,6 @@ before anyone is answered with it, so that no reader combines a new shape with o
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 from chunkside.core.entry import Now, Partial, Present, Selected, Stored
 from chunkside.core.key import is_array_document
 from chunkside.core.policy import stored_of
@@ -13,9 +11,9 @@ from chunkside.core.ranges import generation_of, is_changed
 from chunkside.core.request import Request
 from chunkside.core.response import ResponseHead
 from chunkside.gateway.edges import Edges
-from chunkside.gateway.errors import BodyTorn, OriginUnreachable, StoreFault
+from chunkside.gateway.errors import BodyTorn, StoreFault
 from chunkside.gateway.growing import SMALL_BODY_BYTES
-from chunkside.gateway.origin import Begun
+from chunkside.gateway.origin import read_ahead
 from chunkside.gateway.ports import OriginResponse
 
 
@@ -37,7 +35,7 @@ async def weigh_document(
         # It may have been known, and been dropped unseen: by a purge, or another process's write.
         verdict = not edges.doubts.saw_last(request.key.object, generation_of(stored))
     if verdict is None and isinstance(held, Present):
-        read, response = await _read_ahead(response)
+        read, response = await read_ahead(response, SMALL_BODY_BYTES)
         verdict = read is None or read != await _held_bytes(edges, held)
     # Of parts nothing can tell that the whole is the same.
     if verdict is not False:
@@ -93,20 +91,6 @@ def _of_its_variant(held: Selected | None, stored: Stored) -> Selected | None:
     return None if is_another else held
 
 
-async def _read_ahead(response: OriginResponse) -> tuple[bytes | None, OriginResponse]:
-    """The body where it is small, and the answer with what was read put back."""
-    read = bytearray()
-    chunks = response.chunks()
-    try:
-        async for chunk in chunks:
-            read += chunk
-            if len(read) > SMALL_BODY_BYTES:
-                return None, Begun(response, bytes(read), chunks)
-    except BodyTorn as torn:
-        raise OriginUnreachable("The origin broke off in the middle of its answer.") from torn
-    return bytes(read), Begun(response, bytes(read), _nothing())
-
-
 async def _held_bytes(edges: Edges, held: Present) -> bytes | None:
     """The bytes held of a small document; None where they can't be read."""
     if held.body.length > SMALL_BODY_BYTES:
@@ -122,9 +106,3 @@ async def _held_bytes(edges: Edges, held: Present) -> bytes | None:
     except BodyTorn:
         return None
     return bytes(content)
-
-
-async def _nothing() -> AsyncIterator[bytes]:
-    pieces: tuple[bytes, ...] = ()
-    for piece in pieces:
-        yield piece

@@ -47,7 +47,7 @@ class Sweeper:
     ) -> None:
         self._edges = edges
         self._store = store
-        self._retention_seconds = retention_seconds
+        self.retention_seconds = retention_seconds
         self._on_swept = on_swept
         self._swept_at = 0.0
         self._pause_seconds = _LEAST_PAUSE_SECONDS
@@ -116,7 +116,7 @@ class Sweeper:
         if short > 0 or store.lacks_inodes:
             # Some more, so that the next body doesn't need a sweep of its own.
             short = max(short, ages.total_bytes // 16)
-        plan = ages.plan(self._retention_seconds, max(over_budget, short))
+        plan = ages.plan(self.retention_seconds, max(over_budget, short))
         reason: Reason = "budget" if over_budget >= short else "free_space"
         before = store.removed_bytes
         if plan.takes_any(ages):

@@ -6,11 +6,12 @@ they are read; that costs in proportion to label values, never to entries held.
 
 from __future__ import annotations
 
+import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import InfoMetricFamily, Metric
@@ -24,10 +25,12 @@ from chunkside.metrics.families import (
     Answers,
     Durations,
     GaugeReading,
+    Reload,
     Series,
     counter,
     gauge_families,
     histogram,
+    reload_families,
     states,
 )
 
@@ -40,6 +43,7 @@ __all__ = [
     "RESULTS",
     "GaugeReading",
     "Metrics",
+    "Reload",
     "RouteMetrics",
     "Summary",
 ]
@@ -70,6 +74,8 @@ BREAKER_STATES: Final = ("closed", "open", "half_open")
 SPARED_REASONS: Final = ("breaker", "queue")
 _CODES: Final = {status.value: str(status.value) for status in HTTPStatus}
 
+Labels = TypeVar("Labels", bound=tuple[str, ...])
+
 _SERVED_FROM_STORE: Final = ("hit", "stale", "revalidated")
 _BROUGHT_FROM_ORIGIN: Final = ("miss", "collapsed")
 
@@ -95,46 +101,75 @@ class Summary:
 class Metrics(Collector):
     """Counts what happens; `of` gives the gateway's Observer of one route.
 
-    `routes` are the path prefixes that counts go under.
+    `routes` are the path prefixes that counts go under; `add_routes` and `drop_route` change them.
     """
 
     def __init__(self, version: str, routes: Iterable[str] = ("/",)) -> None:
         self._version = version
-        self._routes = tuple(routes)
         self._gauges: Callable[[], GaugeReading] | None = None
         # By route, class, method, result and code; the families are sums over these.
         self._requests: dict[tuple[str, str, str, str, str], Series] = {}
         # By route and result.
         self._answers = defaultdict[tuple[str, str], Answers](Answers)
         self._upstream_requests: Counter[tuple[str, str, str, str]] = Counter()
-        self._upstream_durations = {route: Durations() for route in self._routes}
-        self._upstream_retries = dict.fromkeys(self._routes, 0)
+        self._upstream_durations: dict[str, Durations] = {}
+        self._upstream_retries: dict[str, int] = {}
         self._upstream_spared: Counter[tuple[str, str]] = Counter()
-        self._breakers = dict.fromkeys(self._routes, "closed")
-        self._upstream_received = dict.fromkeys(self._routes, 0)
-        self._upstream_sent = dict.fromkeys(self._routes, 0)
+        self._breakers: dict[str, str] = {}
+        self._upstream_received: dict[str, int] = {}
+        self._upstream_sent: dict[str, int] = {}
         self._removals: Counter[tuple[str, str]] = Counter()
         self._invalidations: Counter[tuple[str, str]] = Counter()
         self._fills: Counter[str] = Counter()
         self._store_errors: Counter[tuple[str, str]] = Counter()
         self._sweeps = Durations()
-        self._show_from_the_start()
+        self._reload = Reload(is_successful=True, succeeded_at=time.time())
+        # Results of routes that are gone.
+        self._gone: Counter[str] = Counter()
+        for kind in KINDS:
+            for reason in REMOVAL_REASONS:
+                self._removals[kind, reason] = 0
+        self.add_routes(routes)
         self._registry = _registry(self)
 
-    def _show_from_the_start(self) -> None:
-        """Zeroes for what can be foreseen: rate() doesn't see a step from nothing to one."""
-        for route in self._routes:
+    def add_routes(self, routes: Iterable[str]) -> None:
+        """Shows those that there are from now on, beside those that `drop_route` hasn't dropped.
+
+        With zeroes for what can be foreseen: rate() doesn't see a step from nothing to one.
+        """
+        routes = tuple(routes)
+        for route in routes:
+            if route in self._breakers:
+                continue
+            self._upstream_durations[route] = Durations()
+            self._breakers[route] = "closed"
+            for counts in (self._upstream_retries, self._upstream_received, self._upstream_sent):
+                counts[route] = 0
             for result in RESULTS:
                 code = {"negative_hit": "404", "error": "503"}.get(result, "200")
                 self._series(route, "chunk", "GET", result, code)
             self._upstream_requests[route, "chunk", "GET", "200"] = 0
             for reason in SPARED_REASONS:
                 self._upstream_spared[route, reason] = 0
-        if "/" not in self._routes:
+        if "/" not in routes:
             self._series(NO_ROUTE, "chunk", "GET", "error", "421")
-        for kind in KINDS:
-            for reason in REMOVAL_REASONS:
-                self._removals[kind, reason] = 0
+
+    def drop_route(self, route: str) -> None:
+        """Shows a route no longer that is gone, and that nothing is under way on; `summary` counts
+        on.
+        """
+        for (of, *_, result, _), series in self._requests.items():
+            self._gone[result] += series.count if of == route else 0
+        for of_route in (
+            *(self._upstream_durations, self._upstream_retries, self._breakers),
+            *(self._upstream_received, self._upstream_sent),
+        ):
+            del of_route[route]
+        _drop(self._requests, route)
+        _drop(self._answers, route)
+        _drop(self._upstream_requests, route)
+        _drop(self._upstream_spared, route)
+        _drop(self._invalidations, route)
 
     def of(self, route: str) -> RouteMetrics:
         """The Observer of one of the routes."""
@@ -214,8 +249,17 @@ class Metrics(Collector):
     def sweep_ended(self, seconds: float) -> None:
         self._sweeps.observe(seconds)
 
+    @property
+    def last_reload(self) -> Reload:
+        """Of the settings; the start counts as one."""
+        return self._reload
+
+    def reloaded(self, *, is_successful: bool) -> None:
+        at = time.time() if is_successful else self._reload.succeeded_at
+        self._reload = Reload(is_successful, at)
+
     def summary(self) -> Summary:
-        by_result: Counter[str] = Counter()
+        by_result = self._gone.copy()
         for (_, _, _, result, _), series in self._requests.items():
             by_result[result] += series.count
         hits = sum(by_result[result] for result in _SERVED_FROM_STORE)
@@ -240,6 +284,7 @@ class Metrics(Collector):
         yield from self._store_families()
         if self._gauges is not None:
             yield from gauge_families(self._gauges())
+        yield from reload_families(self._reload)
         build = InfoMetricFamily("chunkside_build", HELP["build"])
         build.add_metric([], {"version": self._version})
         yield build
@@ -323,6 +368,12 @@ class RouteMetrics:
 
     def store_failed(self, operation: str, cause: str) -> None:
         self.metrics.store_failed(operation, cause)
+
+
+def _drop(counts: MutableMapping[Labels, Any], route: str) -> None:
+    """Forgets what goes by labels of which the first is a route."""
+    for labels in [labels for labels in counts if labels[0] == route]:
+        del counts[labels]
 
 
 def _method(method: str) -> str:

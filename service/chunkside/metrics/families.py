@@ -59,6 +59,8 @@ HELP: Final = {
     "sweep_duration_seconds": "Sweeps of the cache directory, which remove what was idle for too"
     " long and what must make room.",
     "store_errors": "Faults of the cache's disk. Readers get their answers from the origin then.",
+    "config_last_reload_successful": "1 where the settings were good when they were read last.",
+    "config_last_reload_success_timestamp_seconds": "When the settings were read last that hold.",
     "build": "Which Chunkside this is.",
 }
 
@@ -141,6 +143,19 @@ def gauge_families(reading: GaugeReading) -> Iterator[Metric]:
     yield _gauge("fill_waiters", reading.fill_waiters)
 
 
+@dataclass(frozen=True, slots=True)
+class Reload:
+    """`succeeded_at`: when the last one that did, by the wall clock."""
+
+    is_successful: bool
+    succeeded_at: float
+
+
+def reload_families(last: Reload) -> Iterator[Metric]:
+    yield _gauge("config_last_reload_successful", float(last.is_successful))
+    yield _gauge("config_last_reload_success_timestamp_seconds", last.succeeded_at)
+
+
 def counter(
     name: str, labels: tuple[str, ...], counts: Iterable[tuple[tuple[str, ...], int]]
 ) -> Metric:
@@ -168,7 +183,7 @@ def states(name: str, label: str, every: tuple[str, ...], by_route: Mapping[str,
     return family
 
 
-def _gauge(name: str, value: int) -> Metric:
+def _gauge(name: str, value: float) -> Metric:
     return GaugeMetricFamily(f"chunkside_{name}", HELP[name], value=value)
 
 

@@ -38,7 +38,7 @@ from chunkside.server.why_page import WhyRequest, as_json, as_text, parse_why, w
 log = logging.getLogger(__name__)
 
 MAX_PURGE_BYTES: Final = 64 * 1024
-_ALLOWED_HOSTS: Final = web.AppKey("allowed_hosts", frozenset[bytes])
+_ALLOWED_HOSTS: Final[web.AppKey[Callable[[], frozenset[bytes]]]] = web.AppKey("allowed_hosts")
 INDEX: Final = """\
 Chunkside, admin port
 
@@ -129,7 +129,9 @@ class Exposition(Protocol):
 
 
 def admin_app(
-    console: Console, metrics: Exposition, allowed_hosts: frozenset[bytes] = frozenset()
+    console: Console,
+    metrics: Exposition,
+    allowed_hosts: Callable[[], frozenset[bytes]] = frozenset,
 ) -> web.Application:
     """The application for every admin listener. Peers on a Unix socket count as loopback."""
     admin = _Admin(console, metrics)
@@ -260,7 +262,7 @@ def _judge(request: web.Request) -> Refuse | None:
     fields = Fields(request.raw_headers)
     resource = request.match_info.route.resource
     page = resource.canonical if resource is not None else None
-    if (refusal := judge_host(fields.get(b"host"), request.app[_ALLOWED_HOSTS])) is not None:
+    if (refusal := judge_host(fields.get(b"host"), request.app[_ALLOWED_HOSTS]())) is not None:
         return refusal
     if page not in _OPEN_TO_ALL and not _is_local(request.remote):
         detail = (

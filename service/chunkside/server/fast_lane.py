@@ -96,24 +96,28 @@ class FastLane:
         boot_clock: Callable[[], float],
     ) -> None:
         self.answered = 0
-        self._at_once = {route.name: at_once for route, at_once in routes}
-        self._routes = Routes(route for route, _ in routes)
-        only = next(iter(self._routes))
-        self._only_route = only if len(self._at_once) == 1 and not only.at else None
         self._is_welcome = is_welcome
         self._observer = observer
         self._via = via
         self._empty = end_head(via, 0)
         self._clock = clock
         self._boot_clock = boot_clock
-        # By header block; None for what the full parser has to see each time.
-        self._known: dict[bytes, _Seats | None] = {}
         self._met_once: set[bytes] = set()
         self._absent_heads: dict[tuple[int, bool], Begun] = {}
         self._heads: dict[tuple[int, int], tuple[Stored, Begun, Begun]] = {}
+        self._came_once: set[int] = set()
+        self.take(routes)
+
+    def take(self, routes: Iterable[tuple[Route, AtOnce]]) -> None:
+        """Answers by these from now on, and forgets what was judged by others."""
+        self._at_once = {route.name: at_once for route, at_once in routes}
+        self._routes = Routes(route for route, _ in routes)
+        only = next(iter(self._routes))
+        self._only_route = only if len(self._at_once) == 1 and not only.at else None
+        # By header block; None for what the full parser has to see each time.
+        self._known: dict[bytes, _Seats | None] = {}
         self._answers: dict[bytes, _Answer] = {}
         self._answer_bytes = 0
-        self._came_once: set[int] = set()
 
     def recall(self, data: bytes, transport: asyncio.Transport) -> bool:
         """Answers a head whose answer is known and still holds; else leaves everything as it is."""

@@ -29,6 +29,9 @@ _SET_COOKIE: Final = frozenset({b"set-cookie", b"set-cookie2"})
 _NO_BODY: Final = frozenset({204, 304})
 
 
+_Seat = tuple[Route, Gateway]
+
+
 class DataPort:
     """`instance` is this process's name in `Via`, by which a loop is known. `allowed_hosts`: names
     in lower case that are answered for beside those that nobody outside can point here.
@@ -41,18 +44,25 @@ class DataPort:
         instance: str,
         allowed_hosts: frozenset[bytes] = frozenset(),
     ) -> None:
-        self._gateways = {route.name: (route, gateway) for route, gateway in routes}
-        self._routes = Routes(route for route, _ in self._gateways.values())
         self._observer = observer
         self._instance = instance.encode()
-        self._allowed_hosts = allowed_hosts
         self.via = b"1.1 " + self._instance
+        self.take(routes, allowed_hosts)
+
+    def take(
+        self, routes: Iterable[tuple[Route, Gateway]], allowed_hosts: frozenset[bytes]
+    ) -> None:
+        """Answers by these from now on. What is under way goes on as it began."""
+        self._seats: dict[str, _Seat] = {route.name: (route, gateway) for route, gateway in routes}
+        self._routes = Routes(route for route, _ in self._seats.values())
+        self._allowed_hosts = allowed_hosts
 
     async def __call__(self, http: web.BaseRequest) -> web.StreamResponse:
         started = time.perf_counter()
         fields = Fields(http.raw_headers)
         upload = Upload(http, fields) if http.body_exists else None
         name, request = self._understand(http, fields)
+        seat = self._seats.get(name)
         if isinstance(request, Reply):
             reply, key_class, is_in_step = request, "chunk", True
         elif isinstance(request, Refuse):
@@ -60,8 +70,9 @@ class DataPort:
             is_in_step = request.slug not in OUT_OF_STEP
         else:
             key_class, is_in_step = request.key_class, True
+            assert seat is not None
             try:
-                reply = await self._ask(name, request, upload)
+                reply = await self._ask(seat, request, upload)
             except asyncio.CancelledError:
                 # The client has gone, and nobody was answered.
                 self._observer.request_ended(
@@ -70,7 +81,7 @@ class DataPort:
                 )
                 raise
         if not isinstance(request, Reply):
-            self._tell_pages(name, reply, fields)
+            _tell_pages(seat, reply, fields)
         if upload is not None:
             is_in_step = is_in_step and upload.leaves_in_step
         sending = _Sending(http, reply, self.via, is_in_step=is_in_step)
@@ -89,8 +100,8 @@ class DataPort:
                 time.perf_counter() - started,
             )
 
-    async def _ask(self, name: str, request: Request, upload: Upload | None) -> Reply:
-        route, gateway = self._gateways[name]
+    async def _ask(self, seat: _Seat, request: Request, upload: Upload | None) -> Reply:
+        route, gateway = seat
         reply = await gateway.answer(request, None if upload is None else upload.content())
         if upload is not None and upload.is_torn:
             reply.release()
@@ -104,12 +115,6 @@ class DataPort:
             # Cookies don't keep to ports: this one would reach every server on this host.
             reply.fields = reply.fields.without(_SET_COOKIE)
         return reply
-
-    def _tell_pages(self, name: str, reply: Reply, asked: Fields) -> None:
-        """Says on every status which pages may read it, where that isn't left to the origin."""
-        route = self._gateways[name][0] if name in self._gateways else None
-        if route is not None and route.pages is not None:
-            reply.fields = route.pages.instead(reply.fields, asked)
 
     def _understand(
         self, http: web.BaseRequest, fields: Fields
@@ -205,6 +210,12 @@ class DataPort:
         """Counts what no gateway was asked for."""
         name, sent = self._routes.name_of(route), reply.length or 0
         self._observer.request_ended(name, "chunk", method, "error", reply.status, sent, 0.0)
+
+
+def _tell_pages(seat: _Seat | None, reply: Reply, asked: Fields) -> None:
+    """Says on every status which pages may read it, where that isn't left to the origin."""
+    if seat is not None and seat[0].pages is not None:
+        reply.fields = seat[0].pages.instead(reply.fields, asked)
 
 
 class _Sending:

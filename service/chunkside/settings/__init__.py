@@ -3,9 +3,9 @@
 `errors` says what is wrong in one line; `quantities`, `addresses` and `kinds` read single values;
 `route_settings` are those settings that a route may have its own of, `routes` reads routes, and
 `model` is all settings; `sources` brings them together and alone reads the environment; `derived`
-is what `auto` comes to; `cache_directory`, `forecast`, `cautions` and `table` say where the
-cache goes, what would happen, what of that is seldom meant, and what there is to set; `files` looks
-at files that must be there.
+is what `auto` comes to; `reloading` says what a running sidecar takes up; `cache_directory`,
+`forecast`, `cautions` and `table` say where the cache goes, what would happen, what of that is
+seldom meant, and what there is to set; `files` looks at files that must be there.
 """
 
 from chunkside.settings.addresses import (
@@ -30,6 +30,7 @@ from chunkside.settings.files import refuse_unfit_files
 from chunkside.settings.forecast import forecast
 from chunkside.settings.model import Settings
 from chunkside.settings.quantities import Percent
+from chunkside.settings.reloading import differing, other_answers, same_way, taken_up
 from chunkside.settings.route_settings import RouteSettings
 from chunkside.settings.routes import ConfiguredRoute
 from chunkside.settings.sources import load_settings, require_routes
@@ -46,11 +47,13 @@ __all__ = [
     "UnixAddress",
     "UpstreamAddress",
     "cautions",
+    "differing",
     "forecast",
     "load_settings",
     "locate_cache",
     "memory_limit",
     "open_cache",
+    "other_answers",
     "refuse_unfit_files",
     "require_routes",
     "resolve_cache_size",
@@ -59,5 +62,7 @@ __all__ = [
     "resolve_memory_size",
     "resolve_min_free",
     "resolve_negative_scope",
+    "same_way",
     "settings_table",
+    "taken_up",
 ]

@@ -22,6 +22,7 @@ from chunkside.settings.files import refuse_unfit_files
 from chunkside.settings.model import Settings
 from chunkside.settings.quantities import format_duration
 from chunkside.settings.quantities import format_size_rounded as shown_size
+from chunkside.settings.reloading import NEED_A_RESTART
 from chunkside.settings.route_settings import RouteSettings
 from chunkside.settings.sources import require_routes
 from chunkside.store.filesystem import Chosen, Filesystem, MemoryOnly, Volume, measure
@@ -53,6 +54,7 @@ def forecast(
         lines += _storage(settings, choice, cgroup_root)
     except ConfigurationError as problem:
         problems.append(problem)
+    lines.append(f"SIGHUP: all is read anew but {', '.join(NEED_A_RESTART)}")
     lines += [f"{label}{_lifetimes(own)}" for label, own in _each(settings)]
     return Forecast(tuple(lines), tuple(problems))
 

@@ -179,7 +179,7 @@ def refuse_disagreement(routes: Iterable[ConfiguredRoute], source: str | None) -
     answers one: what one learnt with a credential, say, would answer the other without it.
     """
     for one, other in combinations(routes, 2):
-        if not _overlap(one.upstream, other.upstream):
+        if not lead_to_the_same(one.upstream, other.upstream):
             continue
         for name in AGREED:
             held, differing = getattr(one.settings, name), getattr(other.settings, name)
@@ -193,7 +193,8 @@ def refuse_disagreement(routes: Iterable[ConfiguredRoute], source: str | None) -
                 )
 
 
-def _overlap(one: UpstreamAddress, other: UpstreamAddress) -> bool:
+def lead_to_the_same(one: UpstreamAddress, other: UpstreamAddress) -> bool:
+    """Whether some objects are of both."""
     paths = one.prefix.encode(), other.prefix.encode()
     return one.location == other.location and (
         is_beneath(paths[0], paths[1]) or is_beneath(paths[1], paths[0])

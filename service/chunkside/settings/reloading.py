@@ -1,0 +1,68 @@
+"""Which settings a running sidecar takes up when they are read again, and which it doesn't."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from chunkside.settings.model import Settings
+from chunkside.settings.route_settings import RouteSettings
+from chunkside.settings.routes import AGREED, ConfiguredRoute, lead_to_the_same
+
+NEED_A_RESTART: Final = (
+    *("listen", "admin_listen", "loop", "cache_dir", "cache_size", "marker_reserve"),
+    *("index_memory", "max_markers", "memory_size", "allow_memory_filesystem", "min_free"),
+)
+"""What is built once: sockets, the loop, the directory and the budgets."""
+
+DECIDED_HERE: Final = frozenset(
+    {
+        *("profile", "max_body_size", "cache_missing", "ttl", "negative_scope", "negative_ttl"),
+        *("metadata_ttl", "stale_if_error", "upstream_cache_control", "client_cache_control"),
+        *("metadata_names", "absent_statuses", "credential_headers", "ignored_query"),
+        *("allow_writes", "cookies", "cors_origins"),
+    }
+)
+"""Settings of a route that its way to the origin knows nothing of."""
+
+
+def taken_up(running: Settings, told: Settings) -> tuple[Settings, tuple[str, ...]]:
+    """The settings that hold from now on, and the names of those that wait for a restart."""
+    waiting = tuple(
+        name for name in NEED_A_RESTART if getattr(told, name) != getattr(running, name)
+    )
+    return told.model_copy(update={name: getattr(running, name) for name in waiting}), waiting
+
+
+def differing(one: ConfiguredRoute, other: ConfiguredRoute) -> frozenset[str]:
+    """Names of the settings in which two routes differ."""
+    return frozenset(
+        name
+        for name in RouteSettings.model_fields
+        if getattr(one.settings, name) != getattr(other.settings, name)
+    )
+
+
+def same_way(one: ConfiguredRoute, other: ConfiguredRoute) -> bool:
+    """Whether two routes ask their origin alike: one's connections are of use to the other."""
+    is_same_origin = one.upstream.location == other.upstream.location
+    return is_same_origin and differing(one, other) <= DECIDED_HERE
+
+
+def other_answers(
+    before: Iterable[ConfiguredRoute], after: Iterable[ConfiguredRoute]
+) -> dict[str, frozenset[str]]:
+    """The origin locations of which not all that was stored may answer any more, and the names of
+    the settings that say so.
+    """
+    after = tuple(after)
+    found: dict[str, frozenset[str]] = {}
+    for old in before:
+        for new in after:
+            if not lead_to_the_same(old.upstream, new.upstream):
+                continue
+            names = differing(old, new) & frozenset(AGREED)
+            if names:
+                location = old.upstream.location
+                found[location] = found.get(location, frozenset()) | names
+    return found

@@ -1,0 +1,76 @@
+"""What a running sidecar takes up of settings that were read again."""
+
+import pytest
+
+from chunkside.settings import (
+    ConfiguredRoute,
+    RouteSettings,
+    Settings,
+    load_settings,
+    other_answers,
+    require_routes,
+    same_way,
+    taken_up,
+)
+from chunkside.settings.reloading import DECIDED_HERE, NEED_A_RESTART
+from chunkside.settings.routes import AGREED
+
+UPSTREAM = "http://origin/a"
+OTHER_VALUES = {"credential_headers": "X-Who", "cookies": "forward", "ignored_query": "q"}
+OTHER_VALUES |= {"metadata_names": "*.x", "upstream_cache_control": "ignore"}
+
+
+def route(**told: object) -> ConfiguredRoute:
+    return require_routes(load_settings({"upstream": UPSTREAM, **told}, {}))[0]
+
+
+def test_what_it_says_of_settings_is_of_settings_there_are() -> None:
+    assert set(NEED_A_RESTART) <= Settings.model_fields.keys() - RouteSettings.model_fields.keys()
+    assert set(AGREED) <= DECIDED_HERE <= RouteSettings.model_fields.keys()
+
+
+def test_what_needs_a_restart_stays_and_all_else_is_taken_up() -> None:
+    running = load_settings({"upstream": UPSTREAM, "listen": "localhost:1", "ttl": 1}, {})
+    told = load_settings({"upstream": "http://b", "listen": "localhost:2", "ttl": 2}, {})
+    settings, waiting = taken_up(running, told)
+    assert waiting == ("listen",)
+    assert settings.listen == running.listen
+    assert (settings.ttl, str(settings.upstream)) == (2, "http://b")
+    assert taken_up(running, running) == (running, ())
+
+
+@pytest.mark.parametrize(
+    ("told", "is_same"),
+    [
+        ({}, True),
+        ({"ttl": 5, "allow_writes": False, "cookies": "forward"}, True),
+        ({"upstream": "http://origin/b"}, True),
+        ({"log_level": "error"}, True),
+        ({"upstream": "http://other/a"}, False),
+        ({"upstream_connections": 5}, False),
+        ({"ttl": 5, "upstream_ca_file": "/ca.pem"}, False),
+    ],
+)
+def test_only_what_is_decided_here_leaves_the_way_to_the_origin_as_it_was(told, is_same) -> None:
+    assert same_way(route(), route(**told)) is is_same
+
+
+@pytest.mark.parametrize("name", AGREED)
+def test_what_answers_are_the_same_is_looked_at_where_routes_meet(name: str) -> None:
+    value = OTHER_VALUES[name]
+    told = {"http://origin:80": frozenset({name})}
+    assert other_answers([route()], [route(**{name: value})]) == told
+    assert other_answers([route()], [route(upstream="http://origin/", **{name: value})]) == told
+    assert other_answers([route()], [route(upstream="http://origin/b", **{name: value})]) == {}
+    assert other_answers([route()], [route(upstream="http://other/a", **{name: value})]) == {}
+
+
+def test_two_settings_of_one_origin_are_told_together() -> None:
+    routes = [route(upstream="http://origin/a"), route(upstream="http://origin/b")]
+    after = [
+        route(upstream="http://origin/a", cookies="forward"),
+        route(upstream="http://origin/b", ignored_query="q"),
+    ]
+    told = {"http://origin:80": frozenset({"cookies", "ignored_query"})}
+    assert other_answers(routes, after) == told
+    assert other_answers(routes, routes) == {}

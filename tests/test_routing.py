@@ -1,0 +1,153 @@
+"""Which routes hold, and what becomes of those that don't any more."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from chunkside.core.budget import Limits
+from chunkside.core.fields import Fields
+from chunkside.core.index import Index
+from chunkside.core.request import Request
+from chunkside.gateway.reply import Reply
+from chunkside.metrics import Metrics
+from chunkside.routing import CurrentRoutes, Ground, OpenRoute
+from chunkside.settings import ConfiguredRoute, load_settings, require_routes
+from chunkside.store.memory import MemoryBodyStore
+from chunkside.store.stamps import MemoryStampTable
+from tests.support.house import HandClock
+from tests.support.raw_origin import RawOrigin, says
+from tests.support.turns import turns
+
+ABSENT = says(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+
+
+def configured(*routes: dict[str, Any]) -> tuple[ConfiguredRoute, ...]:
+    return require_routes(load_settings({"routes": list(routes)}, {}))
+
+
+def ground_of() -> Ground:
+    clock = HandClock()
+    stamps = MemoryStampTable(clock.boot_seconds)
+    return Ground(
+        Index(Limits(1 << 20)),
+        MemoryBodyStore(stamps),
+        stamps,
+        clock,
+        Metrics("1", ()),
+        b"secret",
+        "chunkside-1",
+    )
+
+
+@pytest.fixture
+async def origin() -> AsyncIterator[RawOrigin]:
+    async with RawOrigin(ABSENT) as speaking:
+        yield speaking
+
+
+async def ask(opened: OpenRoute, target: bytes, *fields: tuple[bytes, bytes]) -> Reply:
+    request = opened.route.request("GET", target, Fields(fields), has_body=False)
+    assert isinstance(request, Request)
+    return await opened.gateway.answer(request)
+
+
+async def test_what_stays_as_it_was_is_the_same_route(origin):
+    routes = CurrentRoutes((), ground_of())
+    told = {"prefix": "/a", "upstream": origin.url}
+    routes.change(configured(told), {})
+    [first] = routes.open
+    routes.change(configured(told, {"prefix": "/b", "upstream": origin.url}), {})
+    assert routes.open[0] is first
+    routes.change(configured({**told, "ttl": 5}), {})
+    [changed] = routes.open
+    assert changed is not first
+    assert changed.edges.policy.ttl == 5
+    assert changed.edges.upstream is first.edges.upstream
+    routes.change(configured({**told, "ttl": 5, "upstream_idle_timeout": 5}), {})
+    assert routes.open[0].edges.upstream is not first.edges.upstream
+    await routes.close()
+
+
+async def test_an_upstream_is_closed_once_the_last_who_may_ask_it_has_left(origin):
+    routes = CurrentRoutes((), ground_of())
+    routes.change(configured({"prefix": "/a", "upstream": origin.url}), {})
+    [first] = routes.open
+    reply = await ask(first, b"/a/c/0")
+    # The same way to the origin under other lifetimes, then none.
+    routes.change(configured({"prefix": "/a", "upstream": origin.url, "ttl": 5}), {})
+    routes.change(configured({"prefix": "/b", "upstream": "http://127.0.0.1:9"}), {})
+    await turns(20)
+    assert [each.configured.prefix for each in routes.under_way] == ["/b", "/a"]
+    # It can still be asked, for instance for the rest of a body.
+    assert (await ask(first, b"/a/c/1")).status == 404
+    reply.release()
+    await turns(20)
+    assert first in routes.under_way
+    await end_of_fills(routes)
+
+
+async def end_of_fills(routes: CurrentRoutes) -> None:
+    await routes.shared.tasks.finish(5)
+    await routes.close()
+
+
+async def test_an_outdated_route_stores_nothing(origin):
+    """Its request was understood before, and is sent after, what it may see was told otherwise."""
+    ground = ground_of()
+    routes = CurrentRoutes((), ground)
+    told = {"prefix": "/a", "upstream": origin.url}
+    routes.change(configured({**told, "credential_headers": ["Authorization"]}), {})
+    [before] = routes.open
+    (await ask(before, b"/a/c/0")).release()
+    assert ground.index.markers.count == 1
+    fell = routes.change(configured({**told, "credential_headers": ["Authorization", "X-Who"]}), {})
+    assert fell == {origin.url: frozenset({"credential_headers"})}
+    assert ground.index.markers.count == 0
+    (await ask(before, b"/a/c/1", (b"X-Who", b"alice"))).release()
+    assert ground.index.markers.count == 0
+    (await ask(routes.open[0], b"/a/c/2")).release()
+    assert ground.index.markers.count == 1
+    await end_of_fills(routes)
+
+
+async def test_a_route_that_left_before_is_outdated_by_what_comes_later(origin):
+    ground = ground_of()
+    routes = CurrentRoutes((), ground)
+    told = {"prefix": "/a", "upstream": origin.url}
+    routes.change(configured({**told, "ignored_query": ["x-id"]}), {})
+    [before] = routes.open
+    under_way = await ask(before, b"/a/c/0")
+    assert routes.change(configured({"prefix": "/b", "upstream": "http://127.0.0.1:9"}), {}) == {}
+    assert routes.change(configured({**told, "ignored_query": []}), {}).keys() == {origin.url}
+    assert routes.change(configured({**told, "ignored_query": [], "ttl": 5}), {}) == {}
+    (await ask(before, b"/a/c/1")).release()
+    assert ground.index.markers.count == 0
+    under_way.release()
+    await end_of_fills(routes)
+
+
+async def test_two_hundred_changes_leave_no_task_no_connection_and_no_series(origin):
+    ground = ground_of()
+    routes = CurrentRoutes((), ground)
+    tasks = len(asyncio.all_tasks())
+    for number in range(200):
+        told = configured(
+            {"prefix": "/stays", "upstream": origin.url, "ttl": number},
+            {"prefix": f"/guest-{number}", "upstream": origin.url},
+        )
+        routes.change(told, {})
+        for opened, name in zip(routes.open, (b"/stays", b"/guest-%d" % number), strict=True):
+            (await ask(opened, name + b"/c/%d" % number)).release()
+    await routes.shared.tasks.finish(5)
+    await turns(50)
+    # Each guest's connection was closed when the next one came.
+    assert origin.open <= 2 + 1
+    assert [each.configured.prefix for each in routes.under_way] == ["/stays", "/guest-199"]
+    # One for each connection that the origin holds.
+    assert len(asyncio.all_tasks()) <= tasks + 3
+    shown = ground.metrics.exposition("")[0].decode()
+    assert 'route="/guest-199"' in shown
+    assert 'route="/guest-198"' not in shown
+    await routes.close()
