@@ -52,6 +52,7 @@ from chunkside.settings import (
     cautions,
     memory_limit,
     open_cache,
+    refuse_cache_beneath,
     refuse_unfit_files,
     require_routes,
     resolve_cache_size,
@@ -83,6 +84,8 @@ def serve(settings: Settings) -> int:
     for caution in cautions(settings):
         log.warning(caution)
     cache = _open_cache(settings)
+    if cache.chosen is not None:
+        refuse_cache_beneath(settings, cache.chosen.directory)
     with contextlib.ExitStack() as sockets:
         data = _listen(settings.listen, "listen", sockets)
         admin = _listen(settings.admin_listen, "admin_listen", sockets)

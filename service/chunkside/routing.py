@@ -11,15 +11,19 @@ from chunkside.core.index import Index
 from chunkside.core.route import Route
 from chunkside.gateway.edges import Edges, Shared
 from chunkside.gateway.gateway import Gateway
-from chunkside.gateway.ports import BodyStore, Clock, StampTable
+from chunkside.gateway.ports import BodyStore, Clock, Observer, StampTable
 from chunkside.metrics import Metrics
 from chunkside.settings import (
     ConfiguredRoute,
+    DirectoryAddress,
     RouteSettings,
     resolve_max_body,
     resolve_negative_scope,
 )
+from chunkside.upstream.file import FileUpstream
 from chunkside.upstream.http import HttpUpstream
+from chunkside.upstream.reading import Files
+from chunkside.upstream.root import Root
 from chunkside.upstream.tls import Authorities
 from chunkside.upstream.wire import Times
 
@@ -58,14 +62,7 @@ def open_routes(configured: Iterable[ConfiguredRoute], ground: Ground) -> list[O
 def _open(configured: ConfiguredRoute, ground: Ground, shared: Shared) -> OpenRoute:
     settings = configured.settings
     observer = ground.metrics.of(configured.prefix)
-    upstream = HttpUpstream(
-        configured.upstream.location,
-        _times(settings),
-        observer,
-        via=f"1.1 {ground.instance}".encode(),
-        clock=ground.clock,
-        authorities=Authorities(settings.upstream_ca_file),
-    )
+    upstream = _upstream(configured, ground, observer)
     edges = Edges(
         index=ground.index,
         policy=policy_of(settings, ground.index.limits.budget_bytes),
@@ -80,6 +77,24 @@ def _open(configured: ConfiguredRoute, ground: Ground, shared: Shared) -> OpenRo
     )
     route = route_of(configured, ground.secret)
     return OpenRoute(configured, route, edges, Gateway(edges), upstream.close)
+
+
+def _upstream(
+    configured: ConfiguredRoute, ground: Ground, observer: Observer
+) -> HttpUpstream | FileUpstream:
+    settings, address = configured.settings, configured.upstream
+    if isinstance(address, DirectoryAddress):
+        name = f"the directory of route {configured.prefix}"
+        files = Files(Root(address.directory))
+        return FileUpstream(name, files, _times(settings), observer, clock=ground.clock)
+    return HttpUpstream(
+        address.location,
+        _times(settings),
+        observer,
+        via=f"1.1 {ground.instance}".encode(),
+        clock=ground.clock,
+        authorities=Authorities(settings.upstream_ca_file),
+    )
 
 
 def policy_of(settings: RouteSettings, budget_bytes: int) -> Policy:

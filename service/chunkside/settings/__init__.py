@@ -5,10 +5,11 @@
 `model` is all settings; `sources` brings them together and alone reads the environment; `derived`
 is what `auto` comes to; `cache_directory`, `forecast`, `cautions` and `table` say where the
 cache goes, what would happen, what of that is seldom meant, and what there is to set; `files` looks
-at files that must be there.
+at files that must be there, `directories` at those that are upstreams.
 """
 
 from chunkside.settings.addresses import (
+    DirectoryAddress,
     ListenAddress,
     TcpAddress,
     UnixAddress,
@@ -25,6 +26,7 @@ from chunkside.settings.derived import (
     resolve_min_free,
     resolve_negative_scope,
 )
+from chunkside.settings.directories import refuse_cache_beneath
 from chunkside.settings.errors import ConfigurationError
 from chunkside.settings.files import refuse_unfit_files
 from chunkside.settings.forecast import forecast
@@ -38,6 +40,7 @@ from chunkside.settings.table import settings_table
 __all__ = [
     "ConfigurationError",
     "ConfiguredRoute",
+    "DirectoryAddress",
     "ListenAddress",
     "Percent",
     "RouteSettings",
@@ -51,6 +54,7 @@ __all__ = [
     "locate_cache",
     "memory_limit",
     "open_cache",
+    "refuse_cache_beneath",
     "refuse_unfit_files",
     "require_routes",
     "resolve_cache_size",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
-from chunkside.settings.addresses import TcpAddress
+from chunkside.settings.addresses import DirectoryAddress, TcpAddress
+from chunkside.settings.directories import why_not_there
 from chunkside.settings.model import Settings
 from chunkside.settings.sources import require_routes
 
@@ -31,6 +33,8 @@ def cautions(settings: Settings) -> list[str]:
                 f"{label}metadata_ttl is infinity: an array that is rewritten at the origin is "
                 "never noticed"
             )
+        if isinstance(route.upstream, DirectoryAddress):
+            told += [f"{label}{caution}" for caution in _of_directory(route.upstream)]
         told += [
             f"{label}upstream is this sidecar's own {setting} {address}: requests would run in a "
             "circle"
@@ -40,6 +44,17 @@ def cautions(settings: Settings) -> list[str]:
             and route.upstream.location in _locations(address.host, address.port)
         ]
     return told
+
+
+def _of_directory(upstream: DirectoryAddress) -> Iterator[str]:
+    if not upstream.path:
+        yield (
+            "upstream is the root of the file system: clients may read every file that this "
+            "process may"
+        )
+    trouble = why_not_there(upstream)
+    if trouble is not None:
+        yield f"upstream {upstream} can't be read: {trouble} Requests are answered 503 until it can"
 
 
 def _locations(host: str, port: int) -> set[str]:

@@ -17,6 +17,7 @@ from chunkside.settings.derived import (
     resolve_memory_size,
     resolve_min_free,
 )
+from chunkside.settings.directories import refuse_cache_beneath
 from chunkside.settings.errors import ConfigurationError
 from chunkside.settings.files import refuse_unfit_files
 from chunkside.settings.model import Settings
@@ -50,6 +51,8 @@ def forecast(
         problems += _unfit_files(settings)
     try:
         choice = locate_cache(settings, environment)
+        if isinstance(choice, Chosen) and not problems:
+            refuse_cache_beneath(settings, choice.directory)
         lines += _storage(settings, choice, cgroup_root)
     except ConfigurationError as problem:
         problems.append(problem)
@@ -88,8 +91,9 @@ def _reach(settings: Settings) -> list[str]:
     if all(route.prefix != "/" for route in routes):
         lines.append("any other path: refused with 421")
     lines.append(f"metrics and admin: {admin}")
-    for label, own in _each(settings):
-        lines.append(f"{label}writes: {'forwarded' if own.allow_writes else 'refused with 405'}")
+    for route, (label, _) in zip(routes, _each(settings), strict=True):
+        is_writable = route.settings.allow_writes
+        lines.append(f"{label}writes: {'forwarded' if is_writable else 'refused with 405'}")
     return [*lines, *(f"warning: {caution}" for caution in cautions(settings))]
 
 

@@ -15,7 +15,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from chunkside.settings.addresses import UPSTREAMS, ListenAddress, TcpAddress
+from chunkside.settings.addresses import UPSTREAMS, DirectoryAddress, ListenAddress, TcpAddress
 from chunkside.settings.errors import (
     ConfigurationError,
     NotAllowedError,
@@ -23,7 +23,6 @@ from chunkside.settings.errors import (
     did_you_mean,
 )
 from chunkside.settings.model import Settings
-from chunkside.settings.route_settings import RouteSettings
 from chunkside.settings.routes import ConfiguredRoute, refuse_disagreement
 
 PREFIX = "CHUNKSIDE_"
@@ -81,10 +80,7 @@ def require_routes(settings: Settings) -> tuple[ConfiguredRoute, ...]:
     Raises ConfigurationError where there is neither.
     """
     if settings.routes:
-        return tuple(
-            replace(route, settings=_completed(route.settings, settings))
-            for route in settings.routes
-        )
+        return tuple(_completed(route, settings) for route in settings.routes)
     if settings.upstream is None:
         raise ConfigurationError(
             "upstream",
@@ -94,11 +90,30 @@ def require_routes(settings: Settings) -> tuple[ConfiguredRoute, ...]:
             "routes",
             reason="not set",
         )
-    return (ConfiguredRoute("/", settings.upstream, settings),)
+    route = ConfiguredRoute("/", settings.upstream, settings)
+    return (_read_only(route, "allow_writes") if _is_of_files(route) else route,)
 
 
-def _completed(own: RouteSettings, beside: Settings) -> RouteSettings:
-    return beside.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
+def _completed(own: ConfiguredRoute, beside: Settings) -> ConfiguredRoute:
+    said = {name: getattr(own.settings, name) for name in own.settings.model_fields_set}
+    if _is_of_files(own):
+        own = _read_only(own, f"routes[{own.prefix}].allow_writes")
+        said["allow_writes"] = False
+    return replace(own, settings=beside.model_copy(update=said))
+
+
+def _is_of_files(route: ConfiguredRoute) -> bool:
+    return isinstance(route.upstream, DirectoryAddress)
+
+
+def _read_only(route: ConfiguredRoute, setting: str) -> ConfiguredRoute:
+    """What is said beside routes of writes is meant for others."""
+    own = route.settings
+    if "allow_writes" in own.model_fields_set and own.allow_writes:
+        raise ConfigurationError(
+            setting, "true", "false for file://", "leave it out", reason="files are only read"
+        )
+    return replace(route, settings=own.model_copy(update={"allow_writes": False}))
 
 
 def environment_name(field: str) -> str:
