@@ -30,7 +30,6 @@ class _Code(IntEnum):
     GETATTR = 3
     OPEN = 14
     READ = 15
-    STATFS = 17
     RELEASE = 18
     FLUSH = 25
     INIT = 26
@@ -58,6 +57,8 @@ class NetworkMount:
         self._answers = threading.Event()
         self._answers.set()
         self._is_over = False
+        self._is_mounted = False
+        self._reads_left: int | None = None
         self._descriptor = -1
         # Closed to end the server.
         self._heard, self._leash = os.pipe()
@@ -73,6 +74,7 @@ class NetworkMount:
         if _libc.mount(b"chunkside-test", target, b"fuse", 0, options.encode()):
             os.close(self._descriptor)
             pytest.skip(f"can't mount: {os.strerror(ctypes.get_errno())}")
+        self._is_mounted = True
         self._thread.start()
         return self
 
@@ -82,17 +84,24 @@ class NetworkMount:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.unmount()
         self.die()
 
-    def fall_silent(self) -> None:
-        """From now on calls hang."""
-        self._answers.clear()
+    def fall_silent(self, *, after_reads: int = 0) -> None:
+        """Calls hang from now on, or once bytes were read so often."""
+        self._reads_left = after_reads or None
+        if not after_reads:
+            self._answers.clear()
 
     def speak_again(self) -> None:
+        self._reads_left = None
         self._answers.set()
 
     def unmount(self) -> None:
-        subprocess.run(["umount", "--lazy", str(self.directory)], check=True)
+        """Once; then the directory beneath is there again."""
+        if self._is_mounted:
+            self._is_mounted = False
+            subprocess.run(["umount", "--lazy", str(self.directory)], check=True)
 
     def die(self) -> None:
         """Whoever waits for it gets an error, as does whoever comes."""
@@ -107,8 +116,8 @@ class NetworkMount:
 
     def _serve(self) -> None:
         try:
-            while self._descriptor in self._ready():
-                self._take_one()
+            while self._descriptor in self._ready() and self._takes_one():
+                pass
         finally:
             # The last one of the connection: all calls that hang end.
             os.close(self._descriptor)
@@ -116,22 +125,26 @@ class NetworkMount:
 
     def _ready(self) -> list[int]:
         ready, _, _ = select.select([self._descriptor, self._heard], [], [])
+        # A call that was read can't be killed any more, unlike one of most network mounts.
+        self._answers.wait()
         return [] if self._heard in ready else ready
 
-    def _take_one(self) -> None:
+    def _takes_one(self) -> bool:
+        """False once it is unmounted."""
         try:
             request = os.read(self._descriptor, 1 << 18)
             _, opcode, unique, node, *_ = _IN_HEADER.unpack_from(request)
             if opcode in _UNANSWERED:
-                return
-            if opcode != _Code.INIT:
-                self._answers.wait()
+                return True
             code, body = self._answer(opcode, node, request[_IN_HEADER.size :])
             os.write(self._descriptor, struct.pack("<IiQ", 16 + len(body), -code, unique) + body)
         except OSError as error:
+            if error.errno == errno.ENODEV:
+                return False
             # Whoever asked has gone meanwhile.
             if error.errno not in (errno.EINTR, errno.ENOENT):
                 raise
+        return True
 
     def _answer(self, opcode: int, node: int, told: bytes) -> tuple[int, bytes]:
         match opcode:
@@ -145,17 +158,20 @@ class NetworkMount:
             case _Code.OPEN | _Code.OPENDIR:
                 return 0, struct.pack("<QII", 0, 0, 0)
             case _Code.READ:
-                _, offset, size = struct.unpack_from("<QQI", told)
-                body = self._bodies[self._names[node - 1]]
-                return 0, body[offset : offset + size]
+                return 0, self._read(node, *struct.unpack_from("<QQI", told)[1:])
             case _Code.READDIR:
                 return 0, self._listed(node, struct.unpack_from("<QQ", told)[1])
-            case _Code.STATFS:
-                return 0, struct.pack("<QQQQQIIII24x", 0, 0, 0, 0, 0, 4096, 255, 4096, 0)
             case _Code.RELEASE | _Code.RELEASEDIR | _Code.FLUSH | _Code.ACCESS | _Code.DESTROY:
                 return 0, b""
             case _:
                 return errno.ENOSYS, b""
+
+    def _read(self, node: int, offset: int, size: int) -> bytes:
+        if self._reads_left is not None:
+            self._reads_left -= 1
+            if not self._reads_left:
+                self._answers.clear()
+        return self._bodies[self._names[node - 1]][offset : offset + size]
 
     def _look_up(self, node: int, name: bytes) -> tuple[int, bytes]:
         parent = self._names[node - 1]
@@ -176,9 +192,7 @@ class NetworkMount:
 
     def _listed(self, node: int, offset: int) -> bytes:
         parent = self._names[node - 1]
-        names = [
-            path.rpartition(b"/")[2] for path in self._names[1:] if _parent(path) == parent
-        ]
+        names = [path.rpartition(b"/")[2] for path in self._names[1:] if _parent(path) == parent]
         listed = b""
         for number, name in enumerate(names[offset:], offset + 1):
             entry = struct.pack("<QQII", number, number, len(name), 0) + name

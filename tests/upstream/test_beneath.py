@@ -4,8 +4,9 @@ import errno
 import os
 import socket
 import stat
-import threading
-from itertools import count
+import subprocess
+import sys
+from collections import Counter
 
 import pytest
 
@@ -17,7 +18,7 @@ from chunkside.upstream.beneath import (
     by_walking,
     open_file,
 )
-
+from tests.support.deadline import wait_for
 from tests.support.volume import mounted_over
 
 WAYS = {"openat2": by_openat2, "walking": by_walking}
@@ -189,34 +190,40 @@ def test_descriptors_are_all_closed_again(way, place):
     assert descriptors() == before
 
 
+SWAP = """
+import ctypes, sys
+libc, at_here, exchange = ctypes.CDLL(None), -100, 2
+one, other = (path.encode() for path in sys.argv[1:])
+print("swapping", flush=True)
+while libc.renameat2(at_here, one, at_here, other, exchange) == 0:
+    pass
+sys.exit("can't swap")
+"""
+
+
 def test_whoever_swaps_a_directory_for_a_link_meanwhile_gets_nothing_from_outside(way, place):
-    """A directory on the way is a directory, a link out and nothing, in turns."""
-    is_over = threading.Event()
+    """A name on the way is a directory and a link out by turns, and always one of them."""
+    (place / "a/link").symlink_to("../../outside")
+    command = [sys.executable, "-c", SWAP, str(place / "a/b"), str(place / "a/link")]
+    got: Counter[object] = Counter()
 
-    def swap():
-        for number in count():
-            if is_over.is_set():
-                return
-            os.rename(place / "a/b", place / "a/kept")
-            if number % 2:
-                os.symlink("../../outside", place / "a/b")
-                os.unlink(place / "a/b")
-            os.rename(place / "a/kept", place / "a/b")
-
-    swapping = threading.Thread(target=swap)
-    swapping.start()
-    got = []
-    try:
-        for _ in range(1500):
+    def is_enough():
+        for _ in range(100):
             try:
-                got.append(read(way, place, "a", "b", "file"))
-            except (OSError, LinkToNothing) as error:
-                got.append(type(error))
-    finally:
-        is_over.set()
-        swapping.join()
-    assert b"out" not in got
-    assert b"in" in got
+                got[read(way, place, "a", "b", "file")] += 1
+            except OSError as error:
+                got[error.errno] += 1
+        return got[b"in"] >= 500 and got.total() - got[b"in"] >= 500
+
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as swapping:
+        assert swapping.stdout is not None
+        assert swapping.stdout.readline() == b"swapping\n"
+        try:
+            wait_for(is_enough, "as many reads through either")
+        finally:
+            swapping.kill()
+    # An absence would be as wrong as what lies outside.
+    assert got.keys() <= {b"in", errno.EXDEV, errno.ELOOP, errno.EAGAIN}
 
 
 def test_a_kernel_without_openat2_is_walked(monkeypatch):

@@ -93,7 +93,8 @@ def test_types_are_told_by_name(name, expected):
 
 
 def test_a_real_file_written_anew_has_another_tag_each_time(tmp_path):
-    file, tags = tmp_path / "x", []
+    file = tmp_path / "x"
+    tags: list[bytes] = []
     for _ in range(3):
         file.write_bytes(b"12345")
         os.utime(file, ns=(0, len(tags)))

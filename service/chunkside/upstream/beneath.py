@@ -87,7 +87,7 @@ def by_walking(
 ) -> int:
     """Name by name; a Way that follows no link."""
     if follows_links:
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        raise _fault(errno.ELOOP)
     if not names:
         return os.open(b".", flags | os.O_CLOEXEC, dir_fd=root)
     *directories, last = names
@@ -98,7 +98,7 @@ def by_walking(
             os.close(here)
             here = deeper
             if os.fstat(here).st_dev != device:
-                raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+                raise _fault(errno.EXDEV)
         return _step(here, last, flags)
     finally:
         os.close(here)
@@ -109,10 +109,17 @@ def _step(directory: int, name: bytes, flags: int) -> int:
         return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
     except NotADirectoryError:
         # Linux says so of a link, too, where a directory is wanted.
-        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
-        if stat.S_ISLNK(found.st_mode):
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
+        if stat.S_ISLNK(found):
+            raise _fault(errno.ELOOP) from None
+        if stat.S_ISDIR(found):
+            # It has become one meanwhile: what it was is not known.
+            raise _fault(errno.EAGAIN) from None
         raise
+
+
+def _fault(code: int) -> OSError:
+    return OSError(code, os.strerror(code))
 
 
 class _OpenHow(ctypes.Structure):
@@ -148,7 +155,7 @@ def by_openat2(
         number = ctypes.get_errno()
         if number not in _MOVED:
             break
-    raise OSError(number, os.strerror(number))
+    raise _fault(number)
 
 
 def best_way() -> Way:

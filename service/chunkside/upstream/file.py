@@ -63,6 +63,7 @@ class FileUpstream:
 
     async def close(self) -> None:
         self._workers.close()
+        self._files.close()
 
     async def send(self, request: OriginRequest) -> FileResponse:
         answer = other_method(request, self._clock.now().wall)

@@ -110,6 +110,9 @@ class Files:
         """Remembers the root as it is, if it is there. Raises RootGone."""
         os.close(self._root.open())
 
+    def close(self) -> None:
+        self._root.close()
+
     def answer(self, request: OriginRequest, wall: float) -> Answer:
         """To a GET or HEAD. Raises RootGone, Changed, and OSError where the file system fails."""
         try:

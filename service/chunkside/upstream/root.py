@@ -21,11 +21,13 @@ class Root:
 
     A volume that isn't mounted leaves an empty directory at its path, or another one: beneath
     either every file would seem to be absent. So an empty directory that nothing is mounted on is
-    taken for none, and once one was taken no other counts: not until it is back, or for good.
+    taken for none, and once one was taken no other counts. That one is held open: else the numbers
+    that tell it from others could become another's, those of a network volume above all.
     """
 
     def __init__(self, path: bytes) -> None:
         self._path = path
+        self._held: int | None = None
         self._identity: Identity | None = None
         self._lock = threading.Lock()
 
@@ -42,6 +44,13 @@ class Root:
             raise
         return opened
 
+    def close(self) -> None:
+        """Lets go of it; nothing may be asked any more."""
+        with self._lock:
+            if self._held is not None:
+                os.close(self._held)
+                self._held = None
+
     def check(self) -> None:
         """Raises RootGone where another directory lies there now, or none."""
         try:
@@ -56,7 +65,8 @@ class Root:
         if self._identity is None and _is_empty(opened):
             raise RootGone("The upstream's directory is empty. Is its volume mounted?")
         with self._lock:
-            self._identity = self._identity or found
+            if self._identity is None:
+                self._held, self._identity = os.dup(opened), found
         if found != self._identity:
             raise _another()
 
