@@ -85,7 +85,8 @@ def serve(settings: Settings) -> int:
         log.warning(caution)
     cache = _open_cache(settings)
     if cache.chosen is not None:
-        refuse_cache_beneath(settings, cache.chosen.directory)
+        upstreams = (route.upstream for route in routes)
+        refuse_cache_beneath(upstreams, cache.chosen.directory)
     with contextlib.ExitStack() as sockets:
         data = _listen(settings.listen, "listen", sockets)
         admin = _listen(settings.admin_listen, "admin_listen", sockets)

@@ -175,7 +175,6 @@ def test_a_body_that_is_kept_stands_in_while_the_directory_is_gone(
     data: Path, serve: Serve
 ) -> None:
     put(data, "/held", b"held")
-    # Left alone for long enough to have a validator, as far as the sidecar can tell.
     sidecar = serve("--ttl", "1h")
     assert get(sidecar, "/held").body == b"held"
     kept = data.rename(data.with_name("kept"))
@@ -284,6 +283,20 @@ class TestVolumes:
         # Another one may well bear the device's and the root's numbers of one that is gone.
         with mounted_over(volume.directory):
             assert get(sidecar, "/x.zarr/c/1").status == 503
+
+    def test_what_is_stale_stands_in_and_is_validated_once_the_volume_is_back(
+        self, volume: NetworkMount, serve: Serve
+    ) -> None:
+        sidecar = serve("--ttl", "0s", "--upstream-first-byte-timeout", "300ms")
+        assert get(sidecar, "/held").body == b"held"
+        volume.fall_silent()
+        stale = get(sidecar, "/held")
+        assert (stale.status, stale.body) == (200, b"held")
+        assert "detail=stale-if-error" in said(stale)
+        volume.speak_again()
+        wait_for(
+            lambda: "fwd-status=304" in said(get(sidecar, "/held")), "a validation by the volume"
+        )
 
     def test_a_body_that_stalls_is_cut_and_never_ended(
         self, volume: NetworkMount, serve: Serve

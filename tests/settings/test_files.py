@@ -8,6 +8,7 @@ from chunkside.settings import (
     load_settings,
     refuse_cache_beneath,
     refuse_unfit_files,
+    require_routes,
 )
 
 ROUTE = {"prefix": "/a", "upstream": "https://host/a"}
@@ -57,11 +58,12 @@ def test_a_cache_that_an_upstream_leads_to_is_refused(tmp_path, upstream, cache,
     settings = load_settings(
         {"routes": [ROUTE, {"prefix": "/f", "upstream": f"file://{tmp_path}/{upstream}"}]}, {}
     )
+    upstreams = [route.upstream for route in require_routes(settings)]
     if not is_refused:
-        refuse_cache_beneath(settings, tmp_path / cache)
+        refuse_cache_beneath(upstreams, tmp_path / cache)
         return
     with pytest.raises(ConfigurationError) as refused:
-        refuse_cache_beneath(settings, tmp_path / cache)
+        refuse_cache_beneath(upstreams, tmp_path / cache)
     assert refused.value.setting == "cache_dir"
 
 

@@ -1,6 +1,7 @@
 """Which directory counts: the one that was there first, and nothing in its place."""
 
 import os
+import shutil
 
 import pytest
 
@@ -67,6 +68,14 @@ def test_another_one_in_its_place_never_counts(place, root):
     root.check()
 
 
+def test_one_that_was_made_anew_is_another_one_whatever_its_number(place, root):
+    for _ in range(5):
+        shutil.rmtree(place)
+        place.mkdir()
+        (place / "x").touch()
+        assert "Another directory" in gone(root)
+
+
 def test_a_link_that_leads_elsewhere_now_is_another_one(place, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
@@ -109,6 +118,14 @@ class TestVolumes:
         with mounted_over(place):
             assert "Another directory" in gone(root)
         look(root)
+
+    def test_the_next_one_is_another_one_whatever_its_numbers(self, place):
+        root = Root(os.fsencode(place))
+        with mounted_over(place):
+            look(root)
+        for _ in range(5):
+            with mounted_over(place):
+                assert "Another directory" in gone(root)
 
     def test_an_empty_one_is_as_good_as_any(self, place):
         with mounted_over(place):

@@ -18,7 +18,9 @@ def cautions(settings: Settings) -> list[str]:
     upstream.
     """
     told: list[str] = []
-    for route in require_routes(settings):
+    routes = require_routes(settings)
+    troubles = why_not_there(route.upstream for route in routes)
+    for route in routes:
         label = f"route {route.prefix}: " if settings.routes else ""
         own = route.settings
         # Where lifetimes are the origin's alone it is a ceiling, and no lifetime.
@@ -34,7 +36,8 @@ def cautions(settings: Settings) -> list[str]:
                 "never noticed"
             )
         if isinstance(route.upstream, DirectoryAddress):
-            told += [f"{label}{caution}" for caution in _of_directory(route.upstream)]
+            trouble = troubles.get(route.upstream)
+            told += [f"{label}{line}" for line in _of_directory(route.upstream, trouble)]
         told += [
             f"{label}upstream is this sidecar's own {setting} {address}: requests would run in a "
             "circle"
@@ -46,13 +49,12 @@ def cautions(settings: Settings) -> list[str]:
     return told
 
 
-def _of_directory(upstream: DirectoryAddress) -> Iterator[str]:
+def _of_directory(upstream: DirectoryAddress, trouble: str | None) -> Iterator[str]:
     if not upstream.path:
         yield (
             "upstream is the root of the file system: clients may read every file that this "
             "process may"
         )
-    trouble = why_not_there(upstream)
     if trouble is not None:
         yield f"upstream {upstream} can't be read: {trouble} Requests are answered 503 until it can"
 

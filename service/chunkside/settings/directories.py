@@ -1,5 +1,5 @@
-"""Directories that are upstreams: looked at before the start, and no longer than a moment, since a
-dead mount holds on to whoever asks it.
+"""Directories that are upstreams: looked at before the start, all at once and no longer than a
+moment, since a dead mount holds on to whoever asks it.
 """
 
 from __future__ import annotations
@@ -7,15 +7,15 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from chunkside.settings.addresses import DirectoryAddress
+from chunkside.settings.addresses import DirectoryAddress, OriginAddress
 from chunkside.settings.errors import ConfigurationError
-from chunkside.settings.model import Settings
-from chunkside.settings.sources import require_routes
 from chunkside.upstream.root import Root, RootGone
 
 LOOK_SECONDS: Final = 3.0
@@ -23,39 +23,41 @@ LOOK_SECONDS: Final = 3.0
 T = TypeVar("T")
 
 
-def why_not_there(address: DirectoryAddress) -> str | None:
-    """A sentence; None for a directory that can be read from."""
-
-    def look() -> str | None:
-        try:
-            os.close(Root(address.directory).open())
-        except RootGone as gone:
-            return str(gone)
-        return None
-
-    late: str | None = f"It doesn't answer within {LOOK_SECONDS:g} s."
-    return _within(LOOK_SECONDS, look, otherwise=late)
+def why_not_there(upstreams: Iterable[OriginAddress]) -> dict[DirectoryAddress, str]:
+    """A sentence for each directory that can't be read from."""
+    late = f"It doesn't answer within {LOOK_SECONDS:g} s."
+    told = _look_at(upstreams, _trouble_of, otherwise=late)
+    return {address: trouble for address, trouble in told.items() if trouble}
 
 
-def refuse_cache_beneath(settings: Settings, cache_directory: Path) -> None:
+def refuse_cache_beneath(upstreams: Iterable[OriginAddress], cache_directory: Path) -> None:
     """Whoever may read an upstream's files would read what others' credentials fetched, and the
     cache's own secret. Raises ConfigurationError.
     """
-    for route in require_routes(settings):
-        upstream = route.upstream
-        if not isinstance(upstream, DirectoryAddress):
-            continue
-        if _within(LOOK_SECONDS, partial(_is_above, upstream, cache_directory), otherwise=False):
+    is_above = partial(_is_above, cache_directory)
+    for address, is_found in _look_at(upstreams, is_above, otherwise=False).items():
+        if is_found:
             raise ConfigurationError(
                 "cache_dir",
                 str(cache_directory),
                 "a directory that no upstream leads to",
                 "name another one with --cache-dir",
-                reason=f"it lies beneath {upstream}, whose files clients may read",
+                reason=f"it lies beneath {address}, whose files clients may read",
             )
 
 
-def _is_above(address: DirectoryAddress, cache_directory: Path) -> bool:
+def _trouble_of(address: DirectoryAddress) -> str:
+    root = Root(address.directory)
+    try:
+        os.close(root.open())
+    except RootGone as gone:
+        return str(gone)
+    finally:
+        root.close()
+    return ""
+
+
+def _is_above(cache_directory: Path, address: DirectoryAddress) -> bool:
     try:
         root = os.stat(address.directory)
     except OSError:
@@ -66,11 +68,27 @@ def _is_above(address: DirectoryAddress, cache_directory: Path) -> bool:
     return any(os.path.samestat(root, os.stat(each)) for each in there)
 
 
-def _within(seconds: float, job: Callable[[], T], *, otherwise: T) -> T:
-    """What a job gives, if it does in time. It must not raise."""
-    given: queue.SimpleQueue[T] = queue.SimpleQueue()
-    threading.Thread(target=lambda: given.put(job()), daemon=True).start()
-    try:
-        return given.get(timeout=seconds)
-    except queue.Empty:
-        return otherwise
+def _look_at(
+    upstreams: Iterable[OriginAddress], look: Callable[[DirectoryAddress], T], *, otherwise: T
+) -> dict[DirectoryAddress, T]:
+    """What `look` gives for each directory in time. It must not raise."""
+    addresses = {each for each in upstreams if isinstance(each, DirectoryAddress)}
+    seen: queue.SimpleQueue[tuple[DirectoryAddress, T]] = queue.SimpleQueue()
+    for address in addresses:
+        job = partial(_look_into, seen, look, address)
+        threading.Thread(target=job, daemon=True).start()
+    end = time.monotonic() + LOOK_SECONDS
+    found = dict.fromkeys(addresses, otherwise)
+    with suppress(queue.Empty):
+        for _ in addresses:
+            address, value = seen.get(timeout=max(0.0, end - time.monotonic()))
+            found[address] = value
+    return found
+
+
+def _look_into(
+    seen: queue.SimpleQueue[tuple[DirectoryAddress, T]],
+    look: Callable[[DirectoryAddress], T],
+    address: DirectoryAddress,
+) -> None:
+    seen.put((address, look(address)))

@@ -52,7 +52,8 @@ def forecast(
     try:
         choice = locate_cache(settings, environment)
         if isinstance(choice, Chosen) and not problems:
-            refuse_cache_beneath(settings, choice.directory)
+            routes = require_routes(settings)
+            refuse_cache_beneath((each.upstream for each in routes), choice.directory)
         lines += _storage(settings, choice, cgroup_root)
     except ConfigurationError as problem:
         problems.append(problem)

@@ -69,6 +69,8 @@ class Workers:
         """Lets each thread go once it has nothing to do."""
         for _ in range(self._threads):
             self._jobs.put(None)
+        # What is left to be closed afterwards gets a thread of its own.
+        self._threads = 0
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
