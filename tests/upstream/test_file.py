@@ -628,15 +628,34 @@ class TestPlaces:
 
         runner.run(scenario())
 
-    def test_small_files_hold_none_until_they_are_taken(self, directory, runner):
+    def test_what_was_read_and_not_taken_holds_one_and_no_descriptor(self, directory, runner):
+        """It takes memory, and that is bounded by them."""
+        directory.put("/c/0", b"body")
+
+        async def scenario():
+            upstream = directory.make(Times(connections=2))
+            await status(upstream)
+            before = descriptors()
+            held = [await upstream.send(ask()) for _ in range(2)]
+            assert descriptors() == before
+            waits = asyncio.create_task(upstream.send(ask()))
+            await turns(20)
+            assert not waits.done()
+            assert await whole(held[0]) == b"body"
+            assert await whole(await waits) == b"body"
+            held[1].close()
+
+        runner.run(scenario())
+
+    def test_answers_without_a_body_hold_none(self, directory, runner):
         directory.put("/c/0", b"body")
 
         async def scenario():
             upstream = directory.make(Times(connections=1))
-            before = descriptors()
-            responses = [await upstream.send(ask()) for _ in range(3)]
-            assert descriptors() <= before + 1
-            assert [await whole(response) for response in responses] == [b"body"] * 3
+            for _ in range(3):
+                assert (await upstream.send(ask(method="HEAD"))).head.status == 200
+            told = [await status(upstream, b"/c/%d" % number) for number in range(3)]
+            assert told == [200, 404, 404]
 
         runner.run(scenario())
 

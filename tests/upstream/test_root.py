@@ -1,12 +1,17 @@
 """Which directory counts: the one that was there first, and nothing in its place."""
 
+import ctypes
 import os
 import shutil
+import tempfile
+from pathlib import Path
 
 import pytest
 
 from chunkside.upstream.root import Root, RootGone
 from tests.support.volume import mounted_over
+
+NOBODY = 65_534
 
 
 @pytest.fixture
@@ -103,6 +108,23 @@ def test_what_appears_after_the_start_counts_from_then_on(tmp_path):
     (place / "x").touch()
     look(root)
     root.check()
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("mode", [0o600, 0o000])
+def test_one_that_may_not_be_entered_is_told(mode):
+    # The directories of tests are for their owner alone.
+    with tempfile.TemporaryDirectory() as top:
+        place = Path(top, "data")
+        place.mkdir()
+        place.chmod(mode)
+        Path(top).chmod(0o755)
+        libc = ctypes.CDLL(None)
+        libc.setfsuid(NOBODY)
+        try:
+            assert "Permission denied" in gone(Root(os.fsencode(place)))
+        finally:
+            libc.setfsuid(0)
 
 
 @pytest.mark.root

@@ -139,7 +139,7 @@ class FileUpstream:
         finally:
             status = None if answer is None else answer.head.status
             self._count(request, status, time.perf_counter() - started)
-            if answer is None or answer.rest is None:
+            if answer is None or not answer.read:
                 place.end()
 
     async def _place(self, path: bytes, until: float) -> Place:
@@ -188,7 +188,7 @@ def _words(error: BaseException) -> str:
 
 
 class FileResponse:
-    """`place` is given back once the body was read to its end."""
+    """`place` is given back once the body was taken: what was read of it takes memory."""
 
     def __init__(
         self, answer: Answer, place: Place | None, idle_seconds: float, observer: Observer

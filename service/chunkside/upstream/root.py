@@ -39,8 +39,10 @@ class Root:
             raise _gone(error) from error
         try:
             self._compare(opened)
-        except BaseException:
+        except BaseException as error:
             os.close(opened)
+            if isinstance(error, OSError):
+                raise _gone(error) from error
             raise
         return opened
 
@@ -97,7 +99,7 @@ def _is_empty(opened: int) -> bool:
         if error.errno in (errno.EACCES, errno.EPERM):
             # Whoever may not list it can't tell.
             return False
-        raise _gone(error) from error
+        raise
     try:
         with os.scandir(listed) as entries:
             return next(entries, None) is None
