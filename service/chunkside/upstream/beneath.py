@@ -162,11 +162,12 @@ def best_way() -> Way:
     """openat2 where the kernel has it, and whoever confines this process lets it through."""
     if sys.platform != "linux":
         return by_walking
-    here = os.open(b".", DIRECTORY | os.O_CLOEXEC)
+    # Unlike the current directory that one is never on a dead mount.
+    top = os.open(b"/", DIRECTORY | os.O_CLOEXEC)
     try:
-        os.close(by_openat2(here, (), DIRECTORY))
+        os.close(by_openat2(top, (), DIRECTORY))
     except OSError:
         return by_walking
     finally:
-        os.close(here)
+        os.close(top)
     return by_openat2
