@@ -198,7 +198,10 @@ def test_a_route_whose_directory_is_not_there_waits_for_it(
         {"prefix": "/data", "upstream": f"file://localhost{data}"},
     ]
     sidecar = serve(routes=routes)
-    assert "late can't be read: The upstream's directory can't be opened" in sidecar.stderr()
+    told = (
+        "the directory of route /late can't be read yet: The upstream's directory can't be opened"
+    )
+    wait_for(lambda: told in sidecar.stderr(), "a warning")
     assert exchange(sidecar.url, "/data/there").body == b"x"
     assert exchange(sidecar.url, "/late/0").status == 503
     (tmp_path / "late").mkdir()

@@ -1,12 +1,8 @@
 """What is allowed and yet seldom meant is told, in words that name the setting."""
 
-import os
-import time
-
 import pytest
 
 from chunkside.settings import cautions, forecast, load_settings
-from tests.support.files import Stall
 
 OTHER = "http://origin.example"
 
@@ -49,38 +45,9 @@ def test_what_may_well_be_meant_is_not(values):
     assert told(**values) == []
 
 
-def test_a_directory_that_is_not_there_is_told_and_stops_nothing(tmp_path):
-    [line] = told(upstream=f"file://{tmp_path}/nothing")
-    assert "nothing can't be read: The upstream's directory can't be opened: No such file" in line
-    [line] = told(upstream=f"file://{tmp_path}")
-    assert "directory is empty. Is its volume mounted? Requests are answered 503" in line
-    (tmp_path / "x").touch()
-    assert told(upstream=f"file://{tmp_path}") == []
-
-
 def test_the_root_of_the_file_system_is_told():
     [line] = told(upstream="file:///")
     assert "every file that this process may" in line
-
-
-def test_a_volume_that_does_not_answer_is_told_in_time(tmp_path, monkeypatch):
-    stall = Stall()
-
-    def stalls(_):
-        stall.wait()
-        return os.open(tmp_path, os.O_RDONLY)
-
-    monkeypatch.setattr("chunkside.settings.directories.LOOK_SECONDS", 0.05)
-    monkeypatch.setattr("chunkside.upstream.root.Root.open", stalls)
-    routes = [
-        {"prefix": f"/{number}", "upstream": f"file://{tmp_path}/{number}"} for number in range(50)
-    ]
-    began = time.monotonic()
-    lines = cautions(load_settings({"routes": routes}, {}))
-    assert time.monotonic() - began < 50 * 0.05, "all are looked at together"
-    stall.goes_on.set()
-    assert len(lines) == 50
-    assert all("doesn't answer within 0.05 s" in line for line in lines)
 
 
 def test_a_route_s_caution_names_the_route():

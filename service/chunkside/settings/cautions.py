@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 from chunkside.settings.addresses import DirectoryAddress, TcpAddress
-from chunkside.settings.directories import why_not_there
 from chunkside.settings.model import Settings
 from chunkside.settings.sources import require_routes
 
@@ -18,9 +16,7 @@ def cautions(settings: Settings) -> list[str]:
     upstream.
     """
     told: list[str] = []
-    routes = require_routes(settings)
-    troubles = why_not_there(route.upstream for route in routes)
-    for route in routes:
+    for route in require_routes(settings):
         label = f"route {route.prefix}: " if settings.routes else ""
         own = route.settings
         # Where lifetimes are the origin's alone it is a ceiling, and no lifetime.
@@ -35,9 +31,11 @@ def cautions(settings: Settings) -> list[str]:
                 f"{label}metadata_ttl is infinity: an array that is rewritten at the origin is "
                 "never noticed"
             )
-        if isinstance(route.upstream, DirectoryAddress):
-            trouble = troubles.get(route.upstream)
-            told += [f"{label}{line}" for line in _of_directory(route.upstream, trouble)]
+        if isinstance(route.upstream, DirectoryAddress) and not route.upstream.path:
+            told.append(
+                f"{label}upstream is the root of the file system: clients may read every file that "
+                "this process may"
+            )
         told += [
             f"{label}upstream is this sidecar's own {setting} {address}: requests would run in a "
             "circle"
@@ -47,16 +45,6 @@ def cautions(settings: Settings) -> list[str]:
             and route.upstream.location in _locations(address.host, address.port)
         ]
     return told
-
-
-def _of_directory(upstream: DirectoryAddress, trouble: str | None) -> Iterator[str]:
-    if not upstream.path:
-        yield (
-            "upstream is the root of the file system: clients may read every file that this "
-            "process may"
-        )
-    if trouble is not None:
-        yield f"upstream {upstream} can't be read: {trouble} Requests are answered 503 until it can"
 
 
 def _locations(host: str, port: int) -> set[str]:

@@ -17,7 +17,7 @@ from chunkside.settings.derived import (
     resolve_memory_size,
     resolve_min_free,
 )
-from chunkside.settings.directories import refuse_cache_beneath
+from chunkside.settings.directories import refuse_cache_beneath, why_not_there
 from chunkside.settings.errors import ConfigurationError
 from chunkside.settings.files import refuse_unfit_files
 from chunkside.settings.model import Settings
@@ -95,6 +95,11 @@ def _reach(settings: Settings) -> list[str]:
     for route, (label, _) in zip(routes, _each(settings), strict=True):
         is_writable = route.settings.allow_writes
         lines.append(f"{label}writes: {'forwarded' if is_writable else 'refused with 405'}")
+    lines += [
+        f"warning: upstream {address} can't be read: {trouble} Requests are answered 503 until "
+        "it can"
+        for address, trouble in why_not_there(route.upstream for route in routes).items()
+    ]
     return [*lines, *(f"warning: {caution}" for caution in cautions(settings))]
 
 

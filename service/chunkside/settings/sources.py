@@ -251,7 +251,7 @@ def _refuse_writes_to_files(settings: Settings, given: Mapping[str, Given]) -> N
         *asked,
         ("allow_writes", settings.upstream, settings, "allow_writes"),
     ):
-        is_said = "allow_writes" in own.model_fields_set and own.allow_writes
+        is_said = "allow_writes" in own.model_fields_set and own.allow_writes is True
         if is_said and isinstance(upstream, DirectoryAddress):
             raise ConfigurationError(
                 setting,
