@@ -51,6 +51,7 @@ from chunkside.settings import (
     Settings,
     TcpAddress,
     cautions,
+    refuse_cache_beneath,
     refuse_unfit_files,
     require_routes,
     taken_up,
@@ -83,6 +84,8 @@ def serve(load: Callable[[], Settings], hangups: Hangups) -> int:
     for caution in cautions(settings):
         log.warning(caution)
     cache = cache_of(settings)
+    if cache.chosen is not None:
+        refuse_cache_beneath((route.upstream for route in routes), cache.chosen.directory)
     with contextlib.ExitStack() as sockets:
         data = _listen(settings.listen, "listen", sockets)
         admin = _listen(settings.admin_listen, "admin_listen", sockets)
@@ -222,7 +225,8 @@ class Sidecar:
         table = cache.table
         self._upkeep = TableUpkeep(table) if isinstance(table, FileStampTable) else None
         self._background = Tasks()
-        self.reloader = Reloader(load, self._take_up, self._metrics, self._background)
+        directory = None if cache.chosen is None else cache.chosen.directory
+        self.reloader = Reloader(load, directory, self._take_up, self._metrics, self._background)
         self._doors: list[Door] = []
         self._admin: web.AppRunner | None = None
         self._metrics.watch(self._read_gauges)

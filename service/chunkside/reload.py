@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from chunkside.gateway.tasks import Tasks
 from chunkside.metrics import Metrics
@@ -14,6 +15,7 @@ from chunkside.settings import (
     ConfigurationError,
     ConfiguredRoute,
     Settings,
+    refuse_cache_beneath,
     refuse_unfit_files,
     require_routes,
 )
@@ -31,11 +33,13 @@ class Read:
     authorities: Mapping[str, Authorities]
 
 
-def read_anew(load: Callable[[], Settings]) -> Read:
+def read_anew(load: Callable[[], Settings], cache_directory: Path | None) -> Read:
     """Blocks. Raises ConfigurationError."""
     settings = load()
     routes = require_routes(settings)
     refuse_unfit_files(settings)
+    if cache_directory is not None:
+        refuse_cache_beneath((route.upstream for route in routes), cache_directory)
     try:
         return Read(settings, routes, {each.prefix: authorities_of(each) for each in routes})
     except UnfitAuthorities as error:
@@ -46,16 +50,20 @@ def read_anew(load: Callable[[], Settings]) -> Read:
 
 
 class Reloader:
-    """`load` brings all settings, and may block; `take_up` has them hold, in one step."""
+    """`load` brings all settings, and may block; `take_up` has them hold, in one step.
+    `cache_directory`: the one in use, which no upstream may lead to.
+    """
 
     def __init__(
         self,
         load: Callable[[], Settings],
+        cache_directory: Path | None,
         take_up: Callable[[Read], None],
         metrics: Metrics,
         tasks: Tasks,
     ) -> None:
         self._load = load
+        self._cache_directory = cache_directory
         self._take_up = take_up
         self._metrics = metrics
         self._tasks = tasks
@@ -72,7 +80,7 @@ class Reloader:
         while self._is_asked:
             self._is_asked = False
             try:
-                read = await asyncio.to_thread(read_anew, self._load)
+                read = await asyncio.to_thread(read_anew, self._load, self._cache_directory)
             except ConfigurationError as error:
                 self._metrics.reloaded(is_successful=False)
                 log.error(  # noqa: TRY400 - the line says all

@@ -18,6 +18,7 @@ from chunkside.gateway.tasks import Tasks
 from chunkside.metrics import Metrics
 from chunkside.settings import (
     ConfiguredRoute,
+    DirectoryAddress,
     RouteSettings,
     differing,
     other_answers,
@@ -25,7 +26,10 @@ from chunkside.settings import (
     resolve_negative_scope,
     same_way,
 )
+from chunkside.upstream.file import FileUpstream
 from chunkside.upstream.http import HttpUpstream
+from chunkside.upstream.reading import Files
+from chunkside.upstream.root import Root
 from chunkside.upstream.tls import Authorities
 from chunkside.upstream.wire import Times
 
@@ -134,15 +138,8 @@ class CurrentRoutes:
             if is_same_place and not differing(before.configured, configured):
                 return before
             return self._route(configured, before.edges.upstream, before.close)
-        settings, ground = configured.settings, self._ground
-        upstream = HttpUpstream(
-            configured.upstream.location,
-            _times(settings),
-            ground.metrics.of(configured.prefix),
-            via=f"1.1 {ground.instance}".encode(),
-            clock=ground.clock,
-            authorities=authorities.get(configured.prefix) or authorities_of(configured),
-        )
+        believed = authorities.get(configured.prefix) or authorities_of(configured)
+        upstream = _upstream(configured, self._ground, believed)
         return self._route(configured, upstream, upstream.close)
 
     def _route(
@@ -171,6 +168,25 @@ class CurrentRoutes:
 def authorities_of(configured: ConfiguredRoute) -> Authorities:
     """Reads files. Raises UnfitAuthorities."""
     return Authorities(configured.settings.upstream_ca_file)
+
+
+def _upstream(
+    configured: ConfiguredRoute, ground: Ground, authorities: Authorities
+) -> HttpUpstream | FileUpstream:
+    settings, address = configured.settings, configured.upstream
+    observer = ground.metrics.of(configured.prefix)
+    if isinstance(address, DirectoryAddress):
+        name = f"the directory of route {configured.prefix}"
+        files = Files(Root(address.directory))
+        return FileUpstream(name, files, _times(settings), observer, clock=ground.clock)
+    return HttpUpstream(
+        address.location,
+        _times(settings),
+        observer,
+        via=f"1.1 {ground.instance}".encode(),
+        clock=ground.clock,
+        authorities=authorities,
+    )
 
 
 def policy_of(settings: RouteSettings, budget_bytes: int) -> Policy:

@@ -1,14 +1,20 @@
-"""What every Upstream does: the real one before real servers, and the gateway tests' fake."""
+"""What every Upstream does: the real ones before real servers and files, and the gateway tests'
+fake. What a server alone can do is asked of those that have one.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import tempfile
+from pathlib import Path
 
 import pytest
 
 from chunkside.clock import SystemClock
 from chunkside.core.fields import Fields
+from chunkside.core.ranges import strong_validator
 from chunkside.gateway.errors import (
     BodyTorn,
     OriginNonsense,
@@ -21,6 +27,7 @@ from chunkside.upstream.http import HttpUpstream
 from chunkside.upstream.wire import Times
 from tests.store.samples import LOOPS
 from tests.support.fake_upstream import Answer, FakeUpstream
+from tests.support.files import Directory, Stall, failing_way, stalling_way
 from tests.support.house import HandClock, Record
 from tests.support.origin import Origin, Script
 from tests.support.raw_origin import OK, RawOrigin, closes, says
@@ -131,6 +138,33 @@ class HttpWorld:
         await asyncio.to_thread(self.origin.stop)
 
 
+class FileWorld:
+    """The other real one: before a directory, or one that fails."""
+
+    def __init__(self):
+        self._made = tempfile.TemporaryDirectory()
+        self._directory = Directory(Path(self._made.name) / "data")
+        self._stall = Stall()
+        self.record = self._directory.record
+        self.upstream = self._directory.make()
+
+    def objects(self, path, body):
+        self._directory.put(path, body)
+
+    @contextlib.asynccontextmanager
+    async def failing(self, fault):
+        ways = {"dies": failing_way(errno.EIO), "silent": stalling_way(self._stall)}
+        if fault == "refused":
+            self._directory.path.rename(self._directory.path.with_name("gone"))
+        times = QUICK if fault == "silent" else PATIENT
+        yield self._directory.make(times, way=ways.get(fault)), None
+
+    async def close(self):
+        self._stall.goes_on.set()
+        await self._directory.close()
+        self._made.cleanup()
+
+
 @pytest.fixture(params=LOOPS)
 def runner(request):
     with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
@@ -145,6 +179,18 @@ def world(request, runner):
     world = runner.run(make())
     yield world
     runner.run(world.close())
+
+
+@pytest.fixture(params=[HttpWorld, FakeWorld, FileWorld], ids=["http", "fake", "file"])
+def holder(request, runner):
+    """What holds objects, and need not say what it is told to."""
+
+    async def make():
+        return request.param()
+
+    holder = runner.run(make())
+    yield holder
+    runner.run(holder.close())
 
 
 WRITES = {
@@ -217,16 +263,6 @@ class TestAnswers:
 
         runner.run(scenario())
 
-    def test_a_head_request_tells_a_length_and_brings_no_body(self, world, runner):
-        async def scenario():
-            world.objects("/a/c/0", b"12345")
-            response = await world.upstream.send(ask("HEAD"))
-            assert (response.head.status, response.head.length) == (200, 5)
-            assert response.head.is_framed
-            assert await whole(response) == b""
-
-        runner.run(scenario())
-
     @pytest.mark.parametrize("status", [204, 304])
     def test_answers_that_have_no_body_are_framed(self, world, runner, status):
         async def scenario():
@@ -249,13 +285,153 @@ class TestAnswers:
 
         runner.run(scenario())
 
-    def test_what_is_asked_reaches_the_origin_and_answers_are_counted(self, world, runner):
+
+class TestObjects:
+    """What an origin that holds objects answers of itself."""
+
+    def test_a_whole_one_comes_framed_with_its_validator(self, holder, runner):
         async def scenario():
-            world.objects("/a/c/0", b"0123456789")
-            response = await world.upstream.send(ask("GET", b"/a/c/0", (b"Range", b"bytes=2-4")))
-            assert (response.head.status, await whole(response)) == (206, b"234")
-            assert world.record.answered == [("GET", 206)]
-            assert world.record.received_bytes == 3
+            holder.objects("/a/c/0", b"12345")
+            response = await holder.upstream.send(ask())
+            assert (response.head.status, response.head.length) == (200, 5)
+            assert response.head.is_framed
+            assert strong_validator(response.head.fields) is not None
+            assert await whole(response) == b"12345"
+            assert holder.record.answered == [("GET", 200)]
+            assert holder.record.received_bytes == 5
+
+        runner.run(scenario())
+
+    def test_a_head_request_tells_a_length_and_brings_no_body(self, holder, runner):
+        async def scenario():
+            holder.objects("/a/c/0", b"12345")
+            response = await holder.upstream.send(ask("HEAD"))
+            assert (response.head.status, response.head.length) == (200, 5)
+            assert response.head.is_framed
+            assert await whole(response) == b""
+            assert holder.record.received_bytes == 0
+
+        runner.run(scenario())
+
+    @pytest.mark.parametrize("method", ["GET", "HEAD"])
+    def test_one_that_is_not_there_is_a_whole_404(self, holder, runner, method):
+        async def scenario():
+            response = await holder.upstream.send(ask(method))
+            assert (response.head.status, response.head.is_framed) == (404, True)
+            length = len(await whole(response))
+            assert length == (response.head.length if method == "GET" else 0)
+
+        runner.run(scenario())
+
+    @pytest.mark.parametrize(
+        ("asked", "part", "told"),
+        [
+            (b"bytes=2-4", b"234", b"bytes 2-4/10"),
+            (b"bytes=7-", b"789", b"bytes 7-9/10"),
+            (b"bytes=8-100", b"89", b"bytes 8-9/10"),
+            (b"bytes=-3", b"789", b"bytes 7-9/10"),
+            (b"bytes=-30", b"0123456789", b"bytes 0-9/10"),
+        ],
+    )
+    def test_a_range_is_that_part_and_says_so(self, holder, runner, asked, part, told):
+        async def scenario():
+            holder.objects("/a/c/0", b"0123456789")
+            response = await holder.upstream.send(ask("GET", b"/a/c/0", (b"Range", asked)))
+            assert (response.head.status, response.head.length) == (206, len(part))
+            assert response.head.fields.get(b"content-range") == told
+            assert await whole(response) == part
+            assert holder.record.answered == [("GET", 206)]
+            assert holder.record.received_bytes == len(part)
+
+        runner.run(scenario())
+
+    def test_a_range_that_begins_behind_the_end_is_none(self, holder, runner):
+        async def scenario():
+            holder.objects("/a/c/0", b"0123456789")
+            response = await holder.upstream.send(ask("GET", b"/a/c/0", (b"Range", b"bytes=10-")))
+            assert response.head.status == 416
+            assert response.head.fields.get(b"content-range") == b"bytes */10"
+            response.close()
+
+        runner.run(scenario())
+
+    def test_what_a_client_has_is_not_sent_again(self, holder, runner):
+        async def scenario():
+            holder.objects("/a/c/0", b"12345")
+            first = await holder.upstream.send(ask())
+            await whole(first)
+            tag = first.head.fields.get(b"etag")
+            second = await holder.upstream.send(ask("GET", b"/a/c/0", (b"If-None-Match", tag)))
+            assert (second.head.status, second.head.is_framed) == (304, True)
+            assert second.head.fields.get(b"etag") == tag
+            assert await whole(second) == b""
+
+        runner.run(scenario())
+
+    @pytest.mark.parametrize("is_changed", [False, True], ids=["the same", "another"])
+    def test_a_range_of_a_version_is_of_that_one_or_all_of_another(
+        self, holder, runner, is_changed
+    ):
+        async def scenario():
+            holder.objects("/a/c/0", b"0123456789")
+            first = await holder.upstream.send(ask())
+            await whole(first)
+            condition = (b"If-Range", strong_validator(first.head.fields))
+            if is_changed:
+                holder.objects("/a/c/0", b"abcdefghijk")
+            response = await holder.upstream.send(
+                ask("GET", b"/a/c/0", (b"Range", b"bytes=2-4"), condition)
+            )
+            expected = (200, b"abcdefghijk") if is_changed else (206, b"234")
+            assert (response.head.status, await whole(response)) == expected
+
+        runner.run(scenario())
+
+    def test_a_large_one_comes_in_pieces_and_in_order(self, holder, runner):
+        body = bytes(range(256)) * 12_000
+
+        async def scenario():
+            holder.objects("/a/c/0", body)
+            response = await holder.upstream.send(ask())
+            pieces = [chunk async for chunk in response.chunks()]
+            assert b"".join(pieces) == body
+            assert len(pieces) > 1
+            assert holder.record.received_bytes == len(body)
+
+        runner.run(scenario())
+
+    def test_an_answer_closed_early_can_be_closed_again(self, holder, runner):
+        async def scenario():
+            holder.objects("/a/c/0", b"x" * 3_000_000)
+            holder.objects("/next", b"next")
+            response = await holder.upstream.send(ask())
+            async for _ in response.chunks():
+                break
+            response.close()
+            response.close()
+            unread = await holder.upstream.send(ask())
+            unread.close()
+            assert await whole(await holder.upstream.send(ask("GET", b"/next"))) == b"next"
+
+        runner.run(scenario())
+
+    @pytest.mark.parametrize(
+        ("fault", "error"),
+        [
+            ("refused", OriginUnreachable),
+            ("dies", OriginUnreachable),
+            ("silent", OriginTooSlow),
+        ],
+    )
+    @pytest.mark.parametrize("method", ["GET", "HEAD"])
+    def test_no_answer_is_told_by_its_kind_and_is_no_absence(
+        self, holder, runner, fault, error, method
+    ):
+        async def scenario():
+            async with holder.failing(fault) as (upstream, _):
+                with pytest.raises(error):
+                    await upstream.send(ask(method))
+            assert {status for _, status in holder.record.answered} == {None}
 
         runner.run(scenario())
 
@@ -285,19 +461,6 @@ class TestTornBodies:
                 await take_all()
             assert len(got) <= (answer.ends_after if answer.ends_after is not None else 100_000)
             response.close()
-
-        runner.run(scenario())
-
-    def test_an_answer_closed_early_can_be_closed_again(self, world, runner):
-        async def scenario():
-            world.answer(Answer(200, body=b"x" * 3_000_000))
-            response = await world.upstream.send(ask())
-            async for _ in response.chunks():
-                break
-            response.close()
-            response.close()
-            world.answer(Answer(200, body=b"next"), "/next")
-            assert await whole(await world.upstream.send(ask("GET", b"/next"))) == b"next"
 
         runner.run(scenario())
 

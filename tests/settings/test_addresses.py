@@ -3,6 +3,7 @@
 import pytest
 
 from chunkside.settings.addresses import (
+    DirectoryAddress,
     TcpAddress,
     UnixAddress,
     UpstreamAddress,
@@ -35,7 +36,6 @@ def test_an_upstream_is_read(url, address):
         pytest.param("s3://bucket/key", "not supported yet in this version", id="s3"),
         pytest.param("gs://bucket", "not supported yet in this version", id="gs"),
         pytest.param("az://account", "not supported yet in this version", id="az"),
-        pytest.param("file:///data", "not supported yet in this version", id="file"),
         pytest.param("ftp://o", "unknown scheme", id="scheme"),
         pytest.param("localhost:9000", "has no scheme", id="without a scheme"),
         pytest.param("http://", "has no host", id="without a host"),
@@ -58,6 +58,20 @@ def test_an_upstream_is_read(url, address):
         pytest.param("http://o/a\r\nb", "can't be sent as it is", id="a line's end"),
         pytest.param("http://o/a/%2E%2e/b", "can't be sent as it is", id="dot segments"),
         pytest.param("http://o/%zz", "can't be sent as it is", id="bad percent-encoding"),
+        pytest.param("file://data/x", "names a host, data", id="a relative path"),
+        pytest.param("file://~/data", "names a host, ~", id="a home"),
+        pytest.param("file:/data", "has no scheme", id="a file with one slash"),
+        pytest.param("file://", "has no path", id="a file without a path"),
+        pytest.param("file://localhost", "has no path", id="a file of this host without a path"),
+        pytest.param("file:///a?b", "has a query or a fragment", id="a file with a query"),
+        pytest.param("file:///a#b", "has a query or a fragment", id="a file with a fragment"),
+        pytest.param("file:///a/../b", "can't be told apart", id="a file's dot segments"),
+        pytest.param("file:///a/%2e%2e", "can't be told apart", id="a file's encoded dot segments"),
+        pytest.param("file:////a", "can't be told apart", id="a file's doubled slash"),
+        pytest.param("file:///a%2fb", "can't be told apart", id="a file's encoded slash"),
+        pytest.param("file:///a%00", "can't be told apart", id="a NUL in a file's path"),
+        pytest.param("file:///a b", "can't be told apart", id="a space in a file's path"),
+        pytest.param("file:///a%zz", "can't be told apart", id="bad encoding in a file's path"),
         pytest.param("", "not a URL", id="empty"),
         pytest.param(8080, "not a URL", id="a number"),
     ],
@@ -83,14 +97,34 @@ def test_what_is_shown_of_a_refused_upstream_holds_no_secret(url):
     assert "hunter2" not in f"{shown} {refusal.value.remedy}"
 
 
+@pytest.mark.parametrize(
+    ("url", "directory", "location", "shown"),
+    [
+        ("file:///data", b"/data", "file:///data", "file:///data"),
+        ("FILE://localhost/data/", b"/data", "file:///data", "file:///data"),
+        ("file:///", b"/", "file://", "file://"),
+        ("file:///a%20b/%C3%a9", b"/a b/\xc3\xa9", "file:///a%20b/%C3%A9", "file:///a%20b/%C3%a9"),
+        ("file:///%64ata", b"/data", "file:///data", "file:///%64ata"),
+        ("file:///a.b/..c", b"/a.b/..c", "file:///a.b/..c", "file:///a.b/..c"),
+    ],
+)
+def test_a_directory_is_read(url, directory, location, shown):
+    address = parse_upstream(url)
+    assert isinstance(address, DirectoryAddress)
+    assert (address.directory, address.location, str(address)) == (directory, location, shown)
+    assert (address.prefix, parse_upstream(address)) == ("", address)
+
+
 def test_an_upstream_is_written_as_host_headers_and_keys_need_it():
     address = parse_upstream("https://[2001:DB8::1]/p")
+    assert isinstance(address, UpstreamAddress)
     assert (address.authority, address.location) == (
         "[2001:db8::1]",
         "https://[2001:db8::1]:443",
     )
     assert str(address) == "https://[2001:db8::1]/p"
-    assert parse_upstream("http://o:443").authority == "o:443"
+    other = parse_upstream("http://o:443")
+    assert isinstance(other, UpstreamAddress) and other.authority == "o:443"
 
 
 @pytest.mark.parametrize(

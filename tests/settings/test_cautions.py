@@ -45,6 +45,11 @@ def test_what_may_well_be_meant_is_not(values):
     assert told(**values) == []
 
 
+def test_the_root_of_the_file_system_is_told():
+    [line] = told(upstream="file:///")
+    assert "every file that this process may" in line
+
+
 def test_a_route_s_caution_names_the_route():
     routes = [{"prefix": "/a", "upstream": OTHER, "negative_ttl": "infinity"}]
     [line] = cautions(load_settings({"routes": routes}, {}))

@@ -2,7 +2,14 @@
 
 import pytest
 
-from chunkside.settings import ConfigurationError, forecast, load_settings, refuse_unfit_files
+from chunkside.settings import (
+    ConfigurationError,
+    forecast,
+    load_settings,
+    refuse_cache_beneath,
+    refuse_unfit_files,
+    require_routes,
+)
 
 ROUTE = {"prefix": "/a", "upstream": "https://host/a"}
 
@@ -29,6 +36,42 @@ def test_those_of_a_route_are_told_with_its_name(tmp_path):
     with pytest.raises(ConfigurationError) as refused:
         refuse_unfit_files(settings)
     assert refused.value.setting == "routes[/a].upstream_ca_file"
+
+
+@pytest.mark.parametrize(
+    ("upstream", "cache", "is_refused"),
+    [
+        ("data", "data/cache", True),
+        ("data", "data", True),
+        ("data", "data/to/be/made", True),
+        ("link", "data/cache", True),
+        ("data", "link/cache", True),
+        ("data", "cache", False),
+        ("data", "data-cache", False),
+        ("data/cache", "data", False),
+        ("nothing", "nothing/cache", False),
+    ],
+)
+def test_a_cache_that_an_upstream_leads_to_is_refused(tmp_path, upstream, cache, is_refused):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "link").symlink_to("data")
+    settings = load_settings(
+        {"routes": [ROUTE, {"prefix": "/f", "upstream": f"file://{tmp_path}/{upstream}"}]}, {}
+    )
+    upstreams = [route.upstream for route in require_routes(settings)]
+    if not is_refused:
+        refuse_cache_beneath(upstreams, tmp_path / cache)
+        return
+    with pytest.raises(ConfigurationError) as refused:
+        refuse_cache_beneath(upstreams, tmp_path / cache)
+    assert refused.value.setting == "cache_dir"
+
+
+def test_check_finds_a_cache_that_an_upstream_leads_to(tmp_path):
+    values = {"upstream": f"file://{tmp_path}", "cache_dir": str(tmp_path / "cache")}
+    outlook = forecast(load_settings(values, {}), {})
+    assert [problem.setting for problem in outlook.problems] == ["cache_dir"]
+    assert "writes: refused with 405" in outlook.lines
 
 
 def test_without_any_nothing_is_looked_at():

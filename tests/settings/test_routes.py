@@ -55,6 +55,26 @@ routes:
 """
 
 
+FILES = {"prefix": "/files", "upstream": "file:///data"}
+
+
+def test_a_route_of_files_is_only_read_whatever_stands_beside():
+    files, other = routes_of(FILES, ERA5, allow_writes=True)
+    assert (files.settings.allow_writes, other.settings.allow_writes) == (False, True)
+    refusal = refusal_of({**FILES, "allow_writes": True})
+    assert (refusal.setting, refusal.reason) == (
+        "routes[/files].allow_writes",
+        "files are only read",
+    )
+
+
+def test_two_directories_share_nothing_and_need_not_agree():
+    inner = {"prefix": "/inner", "upstream": "file:///data/inner", "cookies": "forward"}
+    assert len({route.upstream.location for route in routes_of(FILES, inner)}) == 2
+    twin = {"prefix": "/twin", "upstream": "file://localhost/data/", "cookies": "forward"}
+    assert refusal_of(FILES, twin).setting == "routes[/twin].cookies"
+
+
 def test_an_object_by_prefixes_says_the_same_as_a_list():
     listed = routes_of(ERA5, {**CMIP, "ttl": "1h"})
     cmip = {"upstream": CMIP["upstream"], "ttl": "1h"}

@@ -306,7 +306,19 @@ def test_serving_needs_an_upstream():
         require_routes(Settings())
     assert "--upstream" in str(refusal.value)
     [route] = require_routes(load_settings({"upstream": "http://o"}, {}))
-    assert (route.prefix, route.upstream.host) == ("/", "o")
+    assert (route.prefix, str(route.upstream)) == ("/", "http://o")
+
+
+def test_files_are_only_read_and_asking_for_more_is_refused():
+    [route] = require_routes(load_settings({"upstream": "file:///data"}, {}))
+    assert route.settings.allow_writes is False
+    load_settings({"upstream": "file:///data", "allow_writes": False}, {})
+    with pytest.raises(ConfigurationError) as refusal:
+        load_settings({"upstream": "file:///data"}, {"CHUNKSIDE_ALLOW_WRITES": "true"})
+    assert str(refusal.value) == (
+        "chunkside: allow_writes='true' (CHUNKSIDE_ALLOW_WRITES): files are only read; "
+        "allowed: false with file://; leave it out"
+    )
 
 
 @given(

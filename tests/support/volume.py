@@ -24,6 +24,16 @@ def small_volume(mount_point: Path, *, inodes: int) -> Iterator[Path]:
         subprocess.run(["umount", str(mount_point)], check=True)
 
 
+@contextmanager
+def mounted_over(directory: Path) -> Iterator[None]:
+    """Hides a directory beneath an empty tmpfs; skips where root may not mount."""
+    _mount("-t", "tmpfs", "tmpfs", str(directory))
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(directory)], check=True)
+
+
 _EXT4_IOC_SHUTDOWN = 0x8004587D
 
 

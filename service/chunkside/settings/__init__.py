@@ -5,10 +5,12 @@
 `model` is all settings; `sources` brings them together and alone reads the environment; `derived`
 is what `auto` comes to; `reloading` says what a running sidecar takes up; `cache_directory`,
 `forecast`, `cautions` and `table` say where the cache goes, what would happen, what of that is
-seldom meant, and what there is to set; `files` looks at files that must be there.
+seldom meant, and what there is to set; `files` looks at files that must be there, `directories` at
+those that are upstreams.
 """
 
 from chunkside.settings.addresses import (
+    DirectoryAddress,
     ListenAddress,
     TcpAddress,
     UnixAddress,
@@ -25,6 +27,7 @@ from chunkside.settings.derived import (
     resolve_min_free,
     resolve_negative_scope,
 )
+from chunkside.settings.directories import refuse_cache_beneath
 from chunkside.settings.errors import ConfigurationError
 from chunkside.settings.files import refuse_unfit_files
 from chunkside.settings.forecast import forecast
@@ -39,6 +42,7 @@ from chunkside.settings.table import settings_table
 __all__ = [
     "ConfigurationError",
     "ConfiguredRoute",
+    "DirectoryAddress",
     "ListenAddress",
     "Percent",
     "RouteSettings",
@@ -54,6 +58,7 @@ __all__ = [
     "memory_limit",
     "open_cache",
     "other_answers",
+    "refuse_cache_beneath",
     "refuse_unfit_files",
     "require_routes",
     "resolve_cache_size",

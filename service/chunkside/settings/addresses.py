@@ -9,14 +9,17 @@ import ipaddress
 import re
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import quote, unquote_to_bytes
 
 from chunkside.settings.errors import NotAllowedError, did_you_mean
 
-UPSTREAMS = "an http:// or https:// URL with an optional path prefix"
+UPSTREAMS = (
+    "an http:// or https:// URL with an optional path prefix, or file:// and an absolute path"
+)
 LISTENS = "localhost:PORT, HOST:PORT, [IPV6]:PORT or unix:/PATH"
 
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
-LATER_SCHEMES = ("s3", "gs", "az", "file")
+LATER_SCHEMES = ("s3", "gs", "az")
 ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - recognised, not bound here
 LONGEST_UNIX_PATH = 107
 """Bytes that `sun_path` holds, less its terminating zero."""
@@ -25,6 +28,9 @@ _HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?", re.ASCII)
 _LOOKS_NUMERIC = re.compile(r"[0-9.]+", re.ASCII)
 _PATH = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*", re.ASCII)
 _DOT_SEGMENT = re.compile(r"/(?:\.|%2e){1,2}(?:/|$)", re.ASCII | re.IGNORECASE)
+_DIRECTORY_PATH = re.compile(
+    r"(?:/(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%(?!2[Ff]|00)[0-9A-Fa-f]{2})+)+", re.ASCII
+)
 _PORT = re.compile(r"[0-9]{1,5}", re.ASCII)
 
 
@@ -53,6 +59,33 @@ class UpstreamAddress:
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.authority}{self.prefix}"
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryAddress:
+    """A directory on this machine. Two of them share nothing, even if one lies in the other: what
+    may be read of a file depends on where its reading began.
+    """
+
+    path: str
+    """Raw and percent-encoded as configured, without a slash at its end; "" for the root."""
+    prefix: str = ""
+    """Of targets: they begin beneath it."""
+
+    @property
+    def directory(self) -> bytes:
+        return unquote_to_bytes(self.path) or b"/"
+
+    @property
+    def location(self) -> str:
+        """The origin location of keys."""
+        return f"file://{quote(unquote_to_bytes(self.path))}"
+
+    def __str__(self) -> str:
+        return f"file://{self.path}"
+
+
+OriginAddress = UpstreamAddress | DirectoryAddress
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +120,8 @@ class UnixAddress:
 ListenAddress = TcpAddress | UnixAddress
 
 
-def parse_upstream(value: object) -> UpstreamAddress:
-    if isinstance(value, UpstreamAddress):
+def parse_upstream(value: object) -> OriginAddress:
+    if isinstance(value, (UpstreamAddress, DirectoryAddress)):
         return value
     if not isinstance(value, str) or not value.strip():
         raise NotAllowedError("not a URL", UPSTREAMS)
@@ -100,6 +133,8 @@ def parse_upstream(value: object) -> UpstreamAddress:
     _refuse_scheme(scheme.lower(), url)
     _refuse_secrets(url, rest)
     authority, slash, path = rest.partition("/")
+    if scheme.lower() == "file":
+        return _parse_directory(authority, slash + path)
     prefix = (slash + path).rstrip("/")
     if _PATH.fullmatch(prefix) is None or _DOT_SEGMENT.search(prefix):
         raise NotAllowedError(
@@ -109,6 +144,25 @@ def parse_upstream(value: object) -> UpstreamAddress:
     if port == 0:
         raise NotAllowedError("port 0 can't be connected to", UPSTREAMS)
     return UpstreamAddress(scheme.lower(), host.lower(), port, prefix)
+
+
+def _parse_directory(authority: str, path: str) -> DirectoryAddress:
+    if authority.lower() not in ("", "localhost"):
+        raise NotAllowedError(
+            f"names a host, {authority}",
+            UPSTREAMS,
+            f"an absolute path has three slashes: file:///{authority}{path}",
+        )
+    if not path.startswith("/"):
+        raise NotAllowedError("has no path", UPSTREAMS, "write file:///PATH")
+    path = path.rstrip("/")
+    if (path and _DIRECTORY_PATH.fullmatch(path) is None) or _DOT_SEGMENT.search(path):
+        raise NotAllowedError(
+            "its path can't be told apart from others",
+            UPSTREAMS,
+            "percent-encode it, without dot segments, doubled or encoded slashes",
+        )
+    return DirectoryAddress(path)
 
 
 def parse_listen(value: object) -> ListenAddress:
@@ -133,7 +187,7 @@ def without_secrets(url: str) -> str:
 
 
 def _refuse_scheme(scheme: str, url: str) -> None:
-    if scheme in DEFAULT_PORTS:
+    if scheme in DEFAULT_PORTS or scheme == "file":
         return
     shown = without_secrets(url)
     if scheme in LATER_SCHEMES:
@@ -143,7 +197,7 @@ def _refuse_scheme(scheme: str, url: str) -> None:
             "give the store's HTTP endpoint",
             shown=shown,
         )
-    known = (*DEFAULT_PORTS, *LATER_SCHEMES)
+    known = (*DEFAULT_PORTS, "file", *LATER_SCHEMES)
     raise NotAllowedError("unknown scheme", UPSTREAMS, did_you_mean(scheme, known), shown=shown)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from chunkside.settings.addresses import TcpAddress
+from chunkside.settings.addresses import DirectoryAddress, TcpAddress
 from chunkside.settings.model import Settings
 from chunkside.settings.sources import require_routes
 
@@ -30,6 +30,11 @@ def cautions(settings: Settings) -> list[str]:
             told.append(
                 f"{label}metadata_ttl is infinity: an array that is rewritten at the origin is "
                 "never noticed"
+            )
+        if isinstance(route.upstream, DirectoryAddress) and not route.upstream.path:
+            told.append(
+                f"{label}upstream is the root of the file system: clients may read every file that "
+                "this process may"
             )
         told += [
             f"{label}upstream is this sidecar's own {setting} {address}: requests would run in a "

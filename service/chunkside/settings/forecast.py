@@ -17,6 +17,7 @@ from chunkside.settings.derived import (
     resolve_memory_size,
     resolve_min_free,
 )
+from chunkside.settings.directories import refuse_cache_beneath, why_not_there
 from chunkside.settings.errors import ConfigurationError
 from chunkside.settings.files import refuse_unfit_files
 from chunkside.settings.model import Settings
@@ -51,6 +52,9 @@ def forecast(
         problems += _unfit_files(settings)
     try:
         choice = locate_cache(settings, environment)
+        if isinstance(choice, Chosen) and not problems:
+            routes = require_routes(settings)
+            refuse_cache_beneath((each.upstream for each in routes), choice.directory)
         lines += _storage(settings, choice, cgroup_root)
     except ConfigurationError as problem:
         problems.append(problem)
@@ -90,8 +94,14 @@ def _reach(settings: Settings) -> list[str]:
     if all(route.prefix != "/" for route in routes):
         lines.append("any other path: refused with 421")
     lines.append(f"metrics and admin: {admin}")
-    for label, own in _each(settings):
-        lines.append(f"{label}writes: {'forwarded' if own.allow_writes else 'refused with 405'}")
+    for route, (label, _) in zip(routes, _each(settings), strict=True):
+        is_writable = route.settings.allow_writes
+        lines.append(f"{label}writes: {'forwarded' if is_writable else 'refused with 405'}")
+    lines += [
+        f"warning: upstream {address} can't be read: {trouble} Requests are answered 503 until "
+        "it can"
+        for address, trouble in why_not_there(route.upstream for route in routes).items()
+    ]
     return [*lines, *(f"warning: {caution}" for caution in cautions(settings))]
 
 

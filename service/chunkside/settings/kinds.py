@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import PlainValidator
 
 from chunkside.settings import addresses, quantities
-from chunkside.settings.addresses import ListenAddress, UpstreamAddress
+from chunkside.settings.addresses import ListenAddress, OriginAddress
 from chunkside.settings.errors import NotAllowedError
 from chunkside.settings.quantities import Percent
 
@@ -138,7 +138,7 @@ _auto_size = _auto_or(quantities.parse_size, quantities.format_size, "SIZE")
 _auto_share = _auto_or(quantities.parse_size_or_share, _show_share, "SIZE|PERCENT")
 _duration_shape = Shape("DURATION", quantities.format_duration)
 
-Upstream = Annotated[UpstreamAddress | None, PlainValidator(addresses.parse_upstream), Shape("URL")]
+Upstream = Annotated[OriginAddress | None, PlainValidator(addresses.parse_upstream), Shape("URL")]
 Listens = Annotated[
     tuple[ListenAddress, ...],
     PlainValidator(_read_listens),

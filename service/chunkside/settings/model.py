@@ -44,8 +44,8 @@ class _SidecarSettings(BaseSettings):
 
     upstream: Upstream = Field(
         default=None,
-        description="Origin: an `http://` or `https://` URL with an optional path prefix. Required "
-        "unless `routes`",
+        description="Origin: an `http://` or `https://` URL with an optional path prefix, or "
+        "`file://` and the absolute path of a directory. Required unless `routes`",
     )
     routes: Routes = Field(
         default=(),

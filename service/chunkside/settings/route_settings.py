@@ -101,7 +101,9 @@ class RouteSettings(BaseModel):
         description="Query parameters that are forwarded but are not part of the key",
     )
     allow_writes: Switch = Field(
-        default=True, description="Forward unsafe methods; else they are refused with 405"
+        default=True,
+        description="Forward unsafe methods; else they are refused with 405. Files "
+        "(`file://`) are only read",
     )
     cookies: Cookies = Field(
         default="drop",

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from chunkside.core.routes import plainest
 from chunkside.core.subtree import is_beneath
-from chunkside.settings.addresses import UPSTREAMS, UpstreamAddress, parse_upstream
+from chunkside.settings.addresses import UPSTREAMS, OriginAddress, parse_upstream
 from chunkside.settings.errors import (
     ConfigurationError,
     NotAllowedError,
@@ -50,7 +50,7 @@ class ConfiguredRoute:
     """
 
     prefix: str
-    upstream: UpstreamAddress
+    upstream: OriginAddress
     settings: RouteSettings
 
 
@@ -193,7 +193,7 @@ def refuse_disagreement(routes: Iterable[ConfiguredRoute], source: str | None) -
                 )
 
 
-def lead_to_the_same(one: UpstreamAddress, other: UpstreamAddress) -> bool:
+def lead_to_the_same(one: OriginAddress, other: OriginAddress) -> bool:
     """Whether some objects are of both."""
     paths = one.prefix.encode(), other.prefix.encode()
     return one.location == other.location and (

@@ -15,7 +15,13 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from chunkside.settings.addresses import UPSTREAMS, ListenAddress, TcpAddress
+from chunkside.settings.addresses import (
+    UPSTREAMS,
+    DirectoryAddress,
+    ListenAddress,
+    OriginAddress,
+    TcpAddress,
+)
 from chunkside.settings.errors import (
     ConfigurationError,
     NotAllowedError,
@@ -30,6 +36,9 @@ PREFIX = "CHUNKSIDE_"
 CONFIG = "CHUNKSIDE_CONFIG"
 URL = "CHUNKSIDE_URL"
 """Set by `chunkside run` for the command it runs, which may start a sidecar of its own."""
+
+_OF_FILES = {"allow_writes": False}
+"""What holds of files, whatever is said beside routes: that is meant for others."""
 
 _SERVICE_LINK = re.compile(
     r"CHUNKSIDE_(?:.+_)?"
@@ -69,6 +78,7 @@ def load_settings(
     except ValidationError as error:
         raise _first_of(error.errors(), given) from error
     _refuse_shared_ports(settings)
+    _refuse_writes_to_files(settings, given)
     if settings.routes:
         _refuse_upstream_beside_routes(settings, given)
         refuse_disagreement(require_routes(settings), given["routes"].source)
@@ -81,10 +91,7 @@ def require_routes(settings: Settings) -> tuple[ConfiguredRoute, ...]:
     Raises ConfigurationError where there is neither.
     """
     if settings.routes:
-        return tuple(
-            replace(route, settings=_completed(route.settings, settings))
-            for route in settings.routes
-        )
+        return tuple(_completed(route, settings) for route in settings.routes)
     if settings.upstream is None:
         raise ConfigurationError(
             "upstream",
@@ -94,11 +101,18 @@ def require_routes(settings: Settings) -> tuple[ConfiguredRoute, ...]:
             "routes",
             reason="not set",
         )
-    return (ConfiguredRoute("/", settings.upstream, settings),)
+    own = settings
+    if isinstance(settings.upstream, DirectoryAddress):
+        own = settings.model_copy(update=_OF_FILES)
+    return (ConfiguredRoute("/", settings.upstream, own),)
 
 
-def _completed(own: RouteSettings, beside: Settings) -> RouteSettings:
-    return beside.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
+def _completed(route: ConfiguredRoute, beside: Settings) -> ConfiguredRoute:
+    own = route.settings
+    said = {name: getattr(own, name) for name in own.model_fields_set}
+    if isinstance(route.upstream, DirectoryAddress):
+        said |= _OF_FILES
+    return replace(route, settings=beside.model_copy(update=said))
 
 
 def environment_name(field: str) -> str:
@@ -226,6 +240,27 @@ def _refuse_upstream_beside_routes(settings: Settings, given: Mapping[str, Given
             reason=f"routes are set too, in {given['routes'].source}",
             source=given["upstream"].source,
         )
+
+
+def _refuse_writes_to_files(settings: Settings, given: Mapping[str, Given]) -> None:
+    asked: list[tuple[str, OriginAddress | None, RouteSettings, str]] = [
+        (f"routes[{route.prefix}].allow_writes", route.upstream, route.settings, "routes")
+        for route in settings.routes
+    ]
+    for setting, upstream, own, where in (
+        *asked,
+        ("allow_writes", settings.upstream, settings, "allow_writes"),
+    ):
+        is_said = "allow_writes" in own.model_fields_set and own.allow_writes is True
+        if is_said and isinstance(upstream, DirectoryAddress):
+            raise ConfigurationError(
+                setting,
+                "true",
+                "false with file://",
+                "leave it out",
+                reason="files are only read",
+                source=given[where].source,
+            )
 
 
 def _refuse_shared_ports(settings: Settings) -> None:
