@@ -43,6 +43,7 @@ from chunkside.server.listeners import (
     listen_tcp,
     listen_unix,
 )
+from chunkside.server.peers import Peers
 from chunkside.settings import (
     ConfigurationError,
     ConfiguredRoute,
@@ -52,6 +53,7 @@ from chunkside.settings import (
     cautions,
     memory_limit,
     open_cache,
+    refuse_open_ports,
     refuse_unfit_files,
     require_routes,
     resolve_cache_size,
@@ -80,6 +82,7 @@ def serve(settings: Settings) -> int:
         raise ConfigurationError("aiohttp", None, "3.14.3 to 3.14.*", str(error)) from error
     routes = require_routes(settings)
     refuse_unfit_files(settings)
+    refuse_open_ports(settings)
     for caution in cautions(settings):
         log.warning(caution)
     cache = _open_cache(settings)
@@ -247,6 +250,7 @@ class Sidecar:
             self._metrics,
             instance,
             self._allowed_hosts,
+            Peers(settings.allowed_clients),
         )
         self._lane = self._make_lane(ground.clock)
         self._console = SidecarConsole(

@@ -16,11 +16,18 @@ from chunkside.metrics import Metrics
 from chunkside.settings import (
     ConfiguredRoute,
     RouteSettings,
+    allows_writes,
+    auth_kind,
+    identity_of,
     resolve_max_body,
     resolve_negative_scope,
+    tls_files,
 )
+from chunkside.upstream.credential import Credential
+from chunkside.upstream.hops import Means
 from chunkside.upstream.http import HttpUpstream
-from chunkside.upstream.tls import Authorities
+from chunkside.upstream.redirects import Redirects
+from chunkside.upstream.tls import Tls
 from chunkside.upstream.wire import Times
 
 
@@ -64,11 +71,11 @@ def _open(configured: ConfiguredRoute, ground: Ground, shared: Shared) -> OpenRo
         observer,
         via=f"1.1 {ground.instance}".encode(),
         clock=ground.clock,
-        authorities=Authorities(settings.upstream_ca_file),
+        means=Means(Tls(tls_files(configured)), _credential(settings), _redirects(settings)),
     )
     edges = Edges(
         index=ground.index,
-        policy=policy_of(settings, ground.index.limits.budget_bytes),
+        policy=policy_of(configured, ground.index.limits.budget_bytes),
         store=ground.store,
         stamps=ground.stamps,
         upstream=upstream,
@@ -82,17 +89,16 @@ def _open(configured: ConfiguredRoute, ground: Ground, shared: Shared) -> OpenRo
     return OpenRoute(configured, route, edges, Gateway(edges), upstream.close)
 
 
-def policy_of(settings: RouteSettings, budget_bytes: int) -> Policy:
+def policy_of(configured: ConfiguredRoute, budget_bytes: int) -> Policy:
+    settings, allow_writes = configured.settings, allows_writes(configured)
     return Policy(
         ttl=settings.ttl,
         negative_ttl=settings.negative_ttl,
         metadata_ttl=settings.metadata_ttl,
         cache_missing=settings.cache_missing,
-        allow_writes=settings.allow_writes,
+        allow_writes=allow_writes,
         max_body_bytes=resolve_max_body(settings.max_body_size, budget_bytes),
-        negative_scope=resolve_negative_scope(
-            settings.negative_scope, allow_writes=settings.allow_writes
-        ),
+        negative_scope=resolve_negative_scope(settings.negative_scope, allow_writes=allow_writes),
         absent_statuses=settings.absent_statuses,
         stale_if_error=settings.stale_if_error,
         is_strict=settings.profile == "strict",
@@ -115,6 +121,20 @@ def _times(settings: RouteSettings) -> Times:
     )
 
 
+def _credential(settings: RouteSettings) -> Credential | None:
+    kind, file = auth_kind(settings), settings.upstream_auth_file
+    return None if kind is None or file is None else Credential(kind, file)
+
+
+def _redirects(settings: RouteSettings) -> Redirects | None:
+    hosts = settings.follow_redirects
+    return Redirects(hosts, _credential_names(settings)) if hosts else None
+
+
+def _credential_names(settings: RouteSettings) -> frozenset[bytes]:
+    return frozenset(name.lower().encode() for name in settings.credential_headers)
+
+
 def _pages(settings: RouteSettings) -> Pages | None:
     origins = frozenset(origin.encode() for origin in settings.cors_origins)
     return Pages(origins) if origins else None
@@ -127,10 +147,12 @@ def route_of(configured: ConfiguredRoute, secret: bytes) -> Route:
         location=upstream.location,
         prefix=upstream.prefix.encode(),
         secret=secret,
-        credential_names=frozenset(name.lower().encode() for name in settings.credential_headers),
+        credential_names=_credential_names(settings),
         ignored_query=frozenset(name.encode() for name in settings.ignored_query),
         metadata_names=settings.metadata_names,
         forwards_cookies=settings.cookies == "forward",
         at=configured.prefix.removesuffix("/").encode(),
         pages=_pages(settings),
+        identity=identity_of(configured),
+        takes_credentials_off=auth_kind(settings) is not None,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from chunkside.core.credentials import CUSTOMER_KEYS
 from chunkside.core.decision import (
     AbsenceConclusion,
     Conclusion,
@@ -59,11 +60,6 @@ from chunkside.core.storability import (
 )
 from chunkside.core.variants import STRIPPED_FROM_FILLS, is_selected_by, variant_of
 
-_CUSTOMER_KEYS = (
-    b"x-amz-server-side-encryption-customer-key",
-    b"x-goog-encryption-key",
-    b"x-ms-encryption-key",
-)
 # A 304 tells how the stored answer's metadata changed, not how its bytes are framed (RFC 9111
 # §3.2).
 _KEPT_ON_FRESHEN = frozenset(
@@ -175,7 +171,7 @@ def _must_not_touch_the_cache(request: Request) -> bool:
         # Any write beneath it changes a listing, and none says so of it.
         or request.key_class == "listing"
         or b"x-ms-range" in fields
-        or any(name in fields for name in _CUSTOMER_KEYS)
+        or any(name in fields for name in CUSTOMER_KEYS)
         or b"no-store" in cache_control(fields)
     )
 

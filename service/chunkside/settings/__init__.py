@@ -4,8 +4,9 @@
 `route_settings` are those settings that a route may have its own of, `routes` reads routes, and
 `model` is all settings; `sources` brings them together and alone reads the environment; `derived`
 is what `auto` comes to; `cache_directory`, `forecast`, `cautions` and `table` say where the
-cache goes, what would happen, what of that is seldom meant, and what there is to set; `files` looks
-at files that must be there.
+cache goes, what would happen, what of that is seldom meant, and what there is to set;
+`own_credential` says what follows from a credential of the sidecar's own, `files` looks at files
+that must be there.
 """
 
 from chunkside.settings.addresses import (
@@ -29,6 +30,13 @@ from chunkside.settings.errors import ConfigurationError
 from chunkside.settings.files import refuse_unfit_files
 from chunkside.settings.forecast import forecast
 from chunkside.settings.model import Settings
+from chunkside.settings.own_credential import (
+    allows_writes,
+    auth_kind,
+    identity_of,
+    refuse_open_ports,
+    tls_files,
+)
 from chunkside.settings.quantities import Percent
 from chunkside.settings.route_settings import RouteSettings
 from chunkside.settings.routes import ConfiguredRoute
@@ -45,12 +53,16 @@ __all__ = [
     "TcpAddress",
     "UnixAddress",
     "UpstreamAddress",
+    "allows_writes",
+    "auth_kind",
     "cautions",
     "forecast",
+    "identity_of",
     "load_settings",
     "locate_cache",
     "memory_limit",
     "open_cache",
+    "refuse_open_ports",
     "refuse_unfit_files",
     "require_routes",
     "resolve_cache_size",
@@ -60,4 +72,5 @@ __all__ = [
     "resolve_min_free",
     "resolve_negative_scope",
     "settings_table",
+    "tls_files",
 ]

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from chunkside.settings.errors import NotAllowedError, did_you_mean
+from chunkside.upstream.redirects import ListedHost
 
 UPSTREAMS = "an http:// or https:// URL with an optional path prefix"
+REDIRECT_HOSTS = "hosts such as data.example.org, mirror:8080 or *.example.org"
 LISTENS = "localhost:PORT, HOST:PORT, [IPV6]:PORT or unix:/PATH"
 
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
@@ -109,6 +111,24 @@ def parse_upstream(value: object) -> UpstreamAddress:
     if port == 0:
         raise NotAllowedError("port 0 can't be connected to", UPSTREAMS)
     return UpstreamAddress(scheme.lower(), host.lower(), port, prefix)
+
+
+def parse_redirect_host(value: object) -> ListedHost:
+    if isinstance(value, ListedHost):
+        return value
+    text = value.strip().lower() if isinstance(value, str) else ""
+    is_suffix = text.startswith("*.")
+    try:
+        host, port = _split_authority(text.removeprefix("*."), default_port=0)
+    except NotAllowedError as error:
+        raise NotAllowedError(
+            error.reason, REDIRECT_HOSTS, "no scheme, no path, * only as *.SUFFIX"
+        ) from error
+    if text.endswith(":0"):
+        raise NotAllowedError("port 0 can't be connected to", REDIRECT_HOSTS)
+    if is_suffix and ("." not in host or _LOOKS_NUMERIC.fullmatch(host) or ":" in host):
+        raise NotAllowedError("not a domain after *.", REDIRECT_HOSTS)
+    return ListedHost(_bracketed(host.removesuffix(".")), port or None, is_suffix)
 
 
 def parse_listen(value: object) -> ListenAddress:
