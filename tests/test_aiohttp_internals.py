@@ -87,6 +87,7 @@ def test_without_its_c_parser_it_is_unfit(monkeypatch):
         (ClientSession, ["_retry_connection"]),
         (aiohttp.TCPConnector, ["connect", "_get", "_keepalive_timeout"]),
         (aiohttp.TCPConnector, ["_wait_for_available_connection", "_release_waiter"]),
+        (aiohttp.TCPConnector, ["_create_connection", "_acquired", "_conns", "_limit"]),
     ],
     ids=lambda what: what.__name__ if isinstance(what, type) else "",
 )
@@ -504,6 +505,27 @@ def test_a_write_trusts_no_connection_that_was_quiet(
     runner.run(scenario())
 
 
+def test_connections_that_are_kept_count_too_and_the_quietest_makes_room(runner):
+    async def scenario():
+        connector = Connector(limit=2)
+        async with (
+            RawOrigin(OK) as one,
+            RawOrigin(OK) as two,
+            RawOrigin(OK) as three,
+            ClientSession(connector=connector) as session,
+        ):
+            for origin in (one, two, one, three):
+                async with session.get(origin.url) as answer:
+                    await answer.read()
+            async with asyncio.timeout(10):
+                while two.open:
+                    await turns()
+            assert [each.open for each in (one, two, three)] == [1, 0, 1]
+            assert [each.connections for each in (one, two, three)] == [1, 1, 1]
+
+    runner.run(scenario())
+
+
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
 def test_the_client_never_sends_again_by_itself(runner, method):
     async def speak(heard, writer):
@@ -542,6 +564,7 @@ def test_every_private_name_that_is_used_is_in_the_list_above():
     this = Path(__file__).read_text()
     ours = {"_head", "_announced", "_is_chunked", "_whole", "_keep_alive", "_error_page", "_url"}
     ours |= {"_kwargs", "_is_half_closed", "_half_closed", "_newest", "_is_answered"}
+    ours |= {"_close_quietest"}
     for name in sorted(set(_private_names(source)) - ours):
         assert name in this, f"{name} is used and no canary knows it"
 

@@ -105,7 +105,8 @@ async def test_a_key_that_comes_and_goes_is_never_counted_twice(console, held):
 async def test_info_is_json_whatever_is_set(house, tmp_path):
     settings = Settings.model_validate({"upstream": ORIGIN, "upstream_ca_file": "/etc/ca.pem"})
     [route] = json.loads(json.dumps(console_of(house, tmp_path, settings).info()))["routes"]
-    assert route["upstream_ca_file"] == "/etc/ca.pem"
+    # Where such files lie is nobody's business who may look at a page.
+    assert route["upstream_ca_file"] == "set"
 
 
 async def test_info_tells_how_the_sidecar_is_set_up(house, tmp_path):

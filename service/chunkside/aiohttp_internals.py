@@ -5,7 +5,8 @@ values); the request handler's errors become ours, and reach who reads a malform
 handler holds anything of a connection, what it does for a client that has gone, and when the last
 answer of one that was half closed has gone; the client sends the raw target (yarl would drop a bare
 `?`), never re-sends by itself, waits for a 100 only so long, takes a connection for a write only
-where that was used a moment ago, and lets whoever asks bound the wait for one.
+where that was used a moment ago, lets whoever asks bound the wait for one, and counts those that
+are kept for later among how many there may be.
 `tests/test_aiohttp_internals.py` is the canary.
 """
 
@@ -223,8 +224,6 @@ def parse_head(head: bytes) -> tuple[tuple[bytes, bytes], ...] | None:
 # The front owns the timers of a quiet connection. 0 would not switch aiohttp's own off: it would
 # close every connection after its first answer.
 _NEVER_SECONDS: Final = 365 * 86_400.0
-
-
 # Of clients that have closed their side before an answer began, most have gone for good.
 MOST_HALF_CLOSED: Final = 16
 
@@ -250,8 +249,6 @@ class Server(web.Server):
     def waits_for_answer(self, handler: Handler) -> None:
         """Its client has closed his side, and is owed an answer."""
         self._half_closed[handler] = None
-        if len(self._half_closed) <= MOST_HALF_CLOSED:
-            return
         for each in list(self._half_closed):
             if len(self._half_closed) <= MOST_HALF_CLOSED:
                 return
@@ -280,9 +277,7 @@ def is_idle(handler: web_protocol.RequestHandler) -> bool:
 def _has_not_begun(handler: web_protocol.RequestHandler) -> bool:
     """Whether its task waits for its first turn, on a connection of just now."""
     task = handler._task_handler
-    if task is None:
-        return False
-    running = task.get_coro()
+    running = None if task is None else task.get_coro()
     return (
         inspect.iscoroutine(running) and inspect.getcoroutinestate(running) == inspect.CORO_CREATED
     )
@@ -342,14 +337,14 @@ around_waits: ContextVar[Callable[[], AbstractAsyncContextManager[None]]] = Cont
 # Whether a request takes no connection that was used before, after one such failed.
 needs_new_connection: ContextVar[bool] = ContextVar("needs_new_connection", default=False)
 _idle_at_most: ContextVar[float | None] = ContextVar("_idle_at_most", default=None)
-# Also of what came back this very moment.
-_NONE_AT_ALL: Final = -1.0
+_NONE_AT_ALL: Final = -1.0  # Also of what came back this very moment.
 
 
 class Connector(aiohttp.TCPConnector):
     """A pool that gives a request which is never sent again no connection that has been quiet for
     long: the origin may be closing it at this very moment, and nobody would know what came of it.
-    Where one failed, the next try trusts none of the others, and they are closed.
+    Where one failed, the next try trusts none of the others, and they are closed. Its limit counts
+    connections to all hosts, and those that are kept for later.
     """
 
     async def connect(self, req: ClientRequest, traces: Any, timeout: Any) -> Any:
@@ -369,6 +364,20 @@ class Connector(aiohttp.TCPConnector):
             return await super()._get(key, traces)
         finally:
             self._keepalive_timeout = usual
+
+    async def _create_connection(self, req: ClientRequest, traces: Any, timeout: Any) -> Any:
+        # What is about to be made counts among the acquired already.
+        while len(self._acquired) + sum(map(len, self._conns.values())) > self._limit:
+            self._close_quietest()
+        return await super()._create_connection(req, traces, timeout)
+
+    def _close_quietest(self) -> None:
+        kept = {key: connections for key, connections in self._conns.items() if connections}
+        quietest = min(kept, key=lambda key: kept[key][0][1])
+        protocol, _ = kept[quietest].popleft()
+        if not kept[quietest]:
+            del self._conns[quietest]
+        protocol.close()
 
     async def _wait_for_available_connection(self, key: Any, traces: Any) -> None:
         async with around_waits.get()():

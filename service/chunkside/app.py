@@ -44,6 +44,7 @@ from chunkside.server.listeners import (
     listen_tcp,
     listen_unix,
 )
+from chunkside.server.peers import Peers
 from chunkside.settings import (
     ConfigurationError,
     ConfiguredRoute,
@@ -52,6 +53,7 @@ from chunkside.settings import (
     TcpAddress,
     cautions,
     refuse_cache_beneath,
+    refuse_open_ports,
     refuse_unfit_files,
     require_routes,
     taken_up,
@@ -81,6 +83,7 @@ def serve(load: Callable[[], Settings], hangups: Hangups) -> int:
         raise ConfigurationError("aiohttp", None, "3.14.3 to 3.14.*", str(error)) from error
     routes = require_routes(settings)
     refuse_unfit_files(settings)
+    refuse_open_ports(settings)
     for caution in cautions(settings):
         log.warning(caution)
     cache = cache_of(settings)
@@ -198,7 +201,7 @@ class Sidecar:
             instance,
         )
         self._routes = CurrentRoutes(configured, ground)
-        self._port = DataPort(self._seats(), self._metrics, instance, _hosts(settings))
+        self._port = DataPort(self._seats(), self._metrics, instance, *_admitted(settings))
         self._lane = FastLane(
             self._lanes(),
             self._port.is_welcome,
@@ -225,8 +228,7 @@ class Sidecar:
         table = cache.table
         self._upkeep = TableUpkeep(table) if isinstance(table, FileStampTable) else None
         self._background = Tasks()
-        directory = None if cache.chosen is None else cache.chosen.directory
-        self.reloader = Reloader(load, directory, self._take_up, self._metrics, self._background)
+        self.reloader = Reloader(load, self._refuse, self._take_up, self._metrics, self._background)
         self._doors: list[Door] = []
         self._admin: web.AppRunner | None = None
         self._metrics.watch(self._read_gauges)
@@ -237,12 +239,20 @@ class Sidecar:
     def _lanes(self) -> list[tuple[Route, AtOnce]]:
         return [(each.route, AtOnce(each.edges)) for each in self._routes.open]
 
+    def _refuse(self, told: Settings) -> None:
+        """Where they don't go with the ports and the cache directory, which stay."""
+        settings, _ = taken_up(self.settings, told)
+        refuse_open_ports(settings)
+        if self._cache.chosen is not None:
+            upstreams = (route.upstream for route in require_routes(settings))
+            refuse_cache_beneath(upstreams, self._cache.chosen.directory)
+
     def _take_up(self, read: Read) -> None:
         """Has other settings hold, for whatever is asked from now on."""
         known = cautions(self.settings)
         self.settings, waiting = taken_up(self.settings, read.settings)
-        fell = self._routes.change(read.routes, read.authorities)
-        self._port.take(self._seats(), _hosts(self.settings))
+        fell = self._routes.change(read.routes, read.means)
+        self._port.take(self._seats(), *_admitted(self.settings))
         self._lane.take(self._lanes())
         self._console.take(self.settings, self._routes.open)
         if self._sweeper is not None:
@@ -355,6 +365,11 @@ class Sidecar:
             fills_in_flight=sum(route.gateway.fills.in_flight for route in self._routes.under_way),
             fill_waiters=sum(route.gateway.fills.waiters for route in self._routes.under_way),
         )
+
+
+def _admitted(settings: Settings) -> tuple[frozenset[bytes], Peers]:
+    """Names that the data port is asked by, and who may ask."""
+    return _hosts(settings), Peers(settings.allowed_clients)
 
 
 def _hosts(settings: Settings) -> frozenset[bytes]:

@@ -178,6 +178,8 @@ class SidecarConsole:
         edges, shown = self._edges(route), []
         now, policy = edges.now(), edges.policy
         for held in page:
+            if held.key.namespace.identity != route.identity:
+                continue
             target = route.data_port_target(held.key.target)
             # Another route may be the one that takes what this one would call by that target.
             if target is None or self._routes.choose(target) is not route:
@@ -287,6 +289,7 @@ def _route_members(each: OpenRoute) -> dict[str, object]:
         **told,
         "max_body_size": policy.max_body_bytes,
         "negative_scope": policy.negative_scope,
+        "allow_writes": policy.allow_writes,
     }
 
 
@@ -296,9 +299,10 @@ def _plain(value: object) -> object:
         case float():
             return _seconds(value)
         case tuple() | frozenset():
-            return sorted(value)
+            return sorted(each if isinstance(each, int) else str(each) for each in value)
         case Path():
-            return str(value)
+            # Where secrets lie is nobody's business who may look at a page.
+            return "set"
         case _:
             return value
 

@@ -60,7 +60,10 @@ def _other_keys(edges: Edges, key: CacheKey) -> list[CacheKey]:
     found = [
         other
         for other in edges.index.keys_of(key.object)
-        if other != key and other.target == key.target and edges.look_up(other) is not None
+        if other != key
+        and other.target == key.target
+        and other.namespace.identity == key.namespace.identity
+        and edges.look_up(other) is not None
     ]
     return sorted(found, key=lambda other: other.namespace.partition)
 

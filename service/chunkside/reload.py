@@ -6,64 +6,62 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from chunkside.gateway.tasks import Tasks
 from chunkside.metrics import Metrics
-from chunkside.routing import authorities_of
+from chunkside.routing import means_of
 from chunkside.settings import (
     ConfigurationError,
     ConfiguredRoute,
     Settings,
-    refuse_cache_beneath,
     refuse_unfit_files,
     require_routes,
 )
-from chunkside.upstream.tls import Authorities, UnfitAuthorities
+from chunkside.upstream.hops import Means
+from chunkside.upstream.watched import UnfitFile
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Settings that hold together, and what of them lies in files. `authorities` by prefix."""
+    """Settings that hold together, and what of them lies in files. `means` by prefix."""
 
     settings: Settings
     routes: tuple[ConfiguredRoute, ...]
-    authorities: Mapping[str, Authorities]
+    means: Mapping[str, Means]
 
 
-def read_anew(load: Callable[[], Settings], cache_directory: Path | None) -> Read:
+def read_anew(load: Callable[[], Settings], refuse: Callable[[Settings], None]) -> Read:
     """Blocks. Raises ConfigurationError."""
     settings = load()
     routes = require_routes(settings)
     refuse_unfit_files(settings)
-    if cache_directory is not None:
-        refuse_cache_beneath((route.upstream for route in routes), cache_directory)
+    refuse(settings)
     try:
-        return Read(settings, routes, {each.prefix: authorities_of(each) for each in routes})
-    except UnfitAuthorities as error:
+        return Read(settings, routes, {each.prefix: means_of(each) for each in routes})
+    except UnfitFile as error:
         # It was fit a moment ago.
         raise ConfigurationError(
-            "upstream_ca_file", None, "a file that stays as it is", reason=str(error)
+            "settings that name files", None, "files that stay as they are", reason=str(error)
         ) from error
 
 
 class Reloader:
-    """`load` brings all settings, and may block; `take_up` has them hold, in one step.
-    `cache_directory`: the one in use, which no upstream may lead to.
+    """`load` brings all settings, and may block; `take_up` has them hold, in one step. `refuse`:
+    raises ConfigurationError where they don't go with what is there already.
     """
 
     def __init__(
         self,
         load: Callable[[], Settings],
-        cache_directory: Path | None,
+        refuse: Callable[[Settings], None],
         take_up: Callable[[Read], None],
         metrics: Metrics,
         tasks: Tasks,
     ) -> None:
         self._load = load
-        self._cache_directory = cache_directory
+        self._refuse = refuse
         self._take_up = take_up
         self._metrics = metrics
         self._tasks = tasks
@@ -80,7 +78,7 @@ class Reloader:
         while self._is_asked:
             self._is_asked = False
             try:
-                read = await asyncio.to_thread(read_anew, self._load, self._cache_directory)
+                read = await asyncio.to_thread(read_anew, self._load, self._refuse)
             except ConfigurationError as error:
                 self._metrics.reloaded(is_successful=False)
                 log.error(  # noqa: TRY400 - the line says all

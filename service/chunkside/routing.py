@@ -20,17 +20,24 @@ from chunkside.settings import (
     ConfiguredRoute,
     DirectoryAddress,
     RouteSettings,
+    allows_writes,
+    auth_kind,
     differing,
+    identity_of,
     other_answers,
     resolve_max_body,
     resolve_negative_scope,
     same_way,
+    tls_files,
 )
+from chunkside.upstream.credential import Credential
 from chunkside.upstream.file import FileUpstream
+from chunkside.upstream.hops import Means
 from chunkside.upstream.http import HttpUpstream
 from chunkside.upstream.reading import Files
+from chunkside.upstream.redirects import Redirects
 from chunkside.upstream.root import Root
-from chunkside.upstream.tls import Authorities
+from chunkside.upstream.tls import Tls
 from chunkside.upstream.wire import Times
 
 
@@ -79,19 +86,17 @@ class CurrentRoutes:
         return *self.open, *self._leaving
 
     def change(
-        self, configured: Iterable[ConfiguredRoute], authorities: Mapping[str, Authorities]
+        self, configured: Iterable[ConfiguredRoute], means: Mapping[str, Means]
     ) -> dict[str, frozenset[str]]:
         """Opens what is new. What is under way on the others ends under the settings that it began
-        with; then their connections are closed. `authorities`: of each route, by its prefix.
+        with; then their connections are closed. `means`: of each route, by its prefix.
 
         Gives the origins whose stored answers fell, and the settings that they fell for.
         """
         configured = tuple(configured)
         self._ground.metrics.add_routes(each.prefix for each in configured)
         before = {each.configured.prefix: each for each in self.open}
-        self.open = tuple(
-            self._opened(each, before.get(each.prefix), authorities) for each in configured
-        )
+        self.open = tuple(self._opened(each, before.get(each.prefix), means) for each in configured)
         for old in before.values():
             if all(old is not each for each in self.open):
                 self._leaving.append(old)
@@ -130,7 +135,7 @@ class CurrentRoutes:
         self,
         configured: ConfiguredRoute,
         before: OpenRoute | None,
-        authorities: Mapping[str, Authorities],
+        means: Mapping[str, Means],
     ) -> OpenRoute:
         """`before`: the route that has held at its path; what of it still fits is taken over."""
         if before is not None and same_way(before.configured, configured):
@@ -138,8 +143,9 @@ class CurrentRoutes:
             if is_same_place and not differing(before.configured, configured):
                 return before
             return self._route(configured, before.edges.upstream, before.close)
-        believed = authorities.get(configured.prefix) or authorities_of(configured)
-        upstream = _upstream(configured, self._ground, believed)
+        upstream = _upstream(
+            configured, self._ground, means.get(configured.prefix) or means_of(configured)
+        )
         return self._route(configured, upstream, upstream.close)
 
     def _route(
@@ -151,7 +157,7 @@ class CurrentRoutes:
         settings, ground = configured.settings, self._ground
         edges = Edges(
             index=ground.index,
-            policy=policy_of(settings, ground.index.limits.budget_bytes),
+            policy=policy_of(configured, ground.index.limits.budget_bytes),
             store=ground.store,
             stamps=ground.stamps,
             upstream=upstream,
@@ -165,13 +171,14 @@ class CurrentRoutes:
         return OpenRoute(configured, route, edges, Gateway(edges), close)
 
 
-def authorities_of(configured: ConfiguredRoute) -> Authorities:
-    """Reads files. Raises UnfitAuthorities."""
-    return Authorities(configured.settings.upstream_ca_file)
+def means_of(configured: ConfiguredRoute) -> Means:
+    """Reads files. Raises UnfitFile."""
+    settings = configured.settings
+    return Means(Tls(tls_files(configured)), _credential(settings), _redirects(settings))
 
 
 def _upstream(
-    configured: ConfiguredRoute, ground: Ground, authorities: Authorities
+    configured: ConfiguredRoute, ground: Ground, means: Means
 ) -> HttpUpstream | FileUpstream:
     settings, address = configured.settings, configured.upstream
     observer = ground.metrics.of(configured.prefix)
@@ -185,21 +192,20 @@ def _upstream(
         observer,
         via=f"1.1 {ground.instance}".encode(),
         clock=ground.clock,
-        authorities=authorities,
+        means=means,
     )
 
 
-def policy_of(settings: RouteSettings, budget_bytes: int) -> Policy:
+def policy_of(configured: ConfiguredRoute, budget_bytes: int) -> Policy:
+    settings, allow_writes = configured.settings, allows_writes(configured)
     return Policy(
         ttl=settings.ttl,
         negative_ttl=settings.negative_ttl,
         metadata_ttl=settings.metadata_ttl,
         cache_missing=settings.cache_missing,
-        allow_writes=settings.allow_writes,
+        allow_writes=allow_writes,
         max_body_bytes=resolve_max_body(settings.max_body_size, budget_bytes),
-        negative_scope=resolve_negative_scope(
-            settings.negative_scope, allow_writes=settings.allow_writes
-        ),
+        negative_scope=resolve_negative_scope(settings.negative_scope, allow_writes=allow_writes),
         absent_statuses=settings.absent_statuses,
         stale_if_error=settings.stale_if_error,
         is_strict=settings.profile == "strict",
@@ -222,6 +228,20 @@ def _times(settings: RouteSettings) -> Times:
     )
 
 
+def _credential(settings: RouteSettings) -> Credential | None:
+    kind, file = auth_kind(settings), settings.upstream_auth_file
+    return None if kind is None or file is None else Credential(kind, file)
+
+
+def _redirects(settings: RouteSettings) -> Redirects | None:
+    hosts = settings.follow_redirects
+    return Redirects(hosts, _credential_names(settings)) if hosts else None
+
+
+def _credential_names(settings: RouteSettings) -> frozenset[bytes]:
+    return frozenset(name.lower().encode() for name in settings.credential_headers)
+
+
 def _pages(settings: RouteSettings) -> Pages | None:
     origins = frozenset(origin.encode() for origin in settings.cors_origins)
     return Pages(origins) if origins else None
@@ -234,10 +254,12 @@ def route_of(configured: ConfiguredRoute, secret: bytes) -> Route:
         location=upstream.location,
         prefix=upstream.prefix.encode(),
         secret=secret,
-        credential_names=frozenset(name.lower().encode() for name in settings.credential_headers),
+        credential_names=_credential_names(settings),
         ignored_query=frozenset(name.encode() for name in settings.ignored_query),
         metadata_names=settings.metadata_names,
         forwards_cookies=settings.cookies == "forward",
         at=configured.prefix.removesuffix("/").encode(),
         pages=_pages(settings),
+        identity=identity_of(configured),
+        takes_credentials_off=auth_kind(settings) is not None,
     )

@@ -731,12 +731,75 @@ def test_no_cookie_is_kept_and_every_set_cookie_is_passed_on(http, runner):
 
     async def scenario():
         async with RawOrigin(answer) as raw:
-            upstream = http.make(raw.url)
+            # A jar keeps nothing for hosts that are addresses.
+            upstream = http.make(f"http://localhost:{raw.port}")
             for _ in range(2):
                 response = await upstream.send(ask())
                 assert response.head.fields.count(b"set-cookie") == 2
                 await whole(response)
+            assert len(raw.heard) == 2
             assert all(b"Cookie" not in each.head for each in raw.heard)
+
+    runner.run(scenario())
+
+
+def test_nothing_of_the_environment_says_how_an_origin_is_asked(
+    http, runner, tmp_path, monkeypatch
+):
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login u password p\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+
+    async def scenario():
+        async with RawOrigin(OK) as raw, RawOrigin(OK) as proxy:
+            for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+                monkeypatch.setenv(name, proxy.url)
+            (await http.make(raw.url).send(ask())).close()
+            [heard] = raw.heard
+            assert b"authorization" not in heard.head.lower()
+            assert proxy.heard == []
+
+    runner.run(scenario())
+
+
+def test_a_long_field_comes_whole(http, runner):
+    value = b"x" * (40 << 10)
+    answer = says(b"HTTP/1.1 200 OK\r\nX-Long: " + value + b"\r\nContent-Length: 0\r\n\r\n")
+
+    async def scenario():
+        async with RawOrigin(answer) as raw:
+            response = await http.make(raw.url).send(ask())
+            assert response.head.fields.get(b"x-long") == value
+            response.close()
+
+    runner.run(scenario())
+
+
+@pytest.mark.parametrize("length", [3, None], ids=["length told", "chunked"])
+def test_a_write_without_a_content_type_gains_none(http, runner, length):
+    async def scenario():
+        async with RawOrigin(OK) as raw:
+            body = content(b"abc", length=length)
+            (await http.make(raw.url).send(ask("PUT", content=body))).close()
+            [heard] = raw.heard
+            assert (heard.body, b"content-type" in heard.head.lower()) == (b"abc", False)
+
+    runner.run(scenario())
+
+
+def test_a_write_may_be_answered_as_late_as_its_own_time_allows(http, runner):
+    times = Times(connect=5, first_byte=0.1, idle=0.1, deadline=0.2, write=20.0, retries=0)
+
+    async def late(heard, writer):
+        await asyncio.sleep(0.5)  # polls: the passing of time is what is tested
+        await OK(heard, writer)
+
+    async def scenario():
+        async with RawOrigin(late) as raw:
+            response = await http.make(raw.url, times).send(ask("PUT", content=content(b"abc")))
+            assert response.head.status == 200
+            response.close()
 
     runner.run(scenario())
 

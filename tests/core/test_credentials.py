@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunkside.core.credentials import is_signed, partition
+from chunkside.core.credentials import for_another_origin, is_signed, partition
 from chunkside.core.fields import Fields
 from tests.core.samples import fields
 
@@ -134,3 +134,10 @@ def test_a_presigned_target_is_seen(target):
 )
 def test_an_unsigned_target_is_none(target):
     assert not is_signed(target, fields("Accept: x"))
+
+
+def test_another_origin_sees_no_credential_by_settings_or_by_nature():
+    secret = (b"Authorization", b"Cookie", b"X-Amz-Security-Token", b"X-Goog-Encryption-Key")
+    brought = Fields((name, b"1") for name in (*secret, b"X-Own", b"Range"))
+    assert for_another_origin(brought, frozenset({b"x-own"})).names == {b"range"}
+    assert for_another_origin(brought, frozenset()).names == {b"range", b"x-own"}

@@ -1,9 +1,12 @@
+from ipaddress import ip_network
+
 import pytest
 
 from chunkside.core.fields import Fields
 from chunkside.core.neighbours import (
     is_loopback,
     is_top_level_navigation,
+    is_within,
     judge_host,
     judge_source,
 )
@@ -183,3 +186,23 @@ def test_only_a_tab_of_its_own_is_a_top_level_navigation(method, lines, is_navig
 )
 def test_loopback_is_told_from_the_address_alone(address, is_local):
     assert is_loopback(address) is is_local
+
+
+@pytest.mark.parametrize(
+    ("address", "is_one"),
+    [
+        ("10.1.2.3", True),
+        ("11.1.2.3", False),
+        ("::ffff:10.1.2.3", True),
+        ("::ffff:11.1.2.3", False),
+        ("fd00::1", True),
+        ("fe80::1%eth0", False),
+        ("10.1.2.3:80", False),
+        ("", False),
+        ("localhost", False),
+    ],
+)
+def test_an_address_is_within_a_network_or_not(address, is_one):
+    networks = [ip_network("10.0.0.0/8"), ip_network("fd00::/8")]
+    assert is_within(address, networks) == is_one
+    assert not is_within(address, [])

@@ -300,3 +300,35 @@ def test_a_question_to_this_server_itself(method, target, line, is_for_us):
 def test_the_origin_is_told_which_page_asks_only_where_it_says_who_may_read(pages, passed_on):
     route = replace(ROUTE, pages=pages)
     assert made("Origin: http://a.example", route=route).fields.get(b"origin") == passed_on
+
+
+OWN = replace(ROUTE, identity="bearer /run/token", takes_credentials_off=True)
+
+
+def test_with_a_credential_of_our_own_clients_bring_none_and_share_what_is_stored():
+    brought = "aUTHORIZATION: Bearer a", "Range: bytes=0-1"
+    request = made(*brought, route=OWN)
+    assert request.fields.names == {b"range"}
+    assert request.key == made(route=OWN).key
+    assert request.key.namespace.partition == b""
+
+
+def test_another_credential_of_our_own_is_another_key_and_the_same_object():
+    keys = [made(route=replace(OWN, identity=each)).key for each in ("", "a", "b")]
+    assert len({key.serialised() for key in keys}) == 3
+    assert len({key.object for key in keys}) == 1
+
+
+def test_a_signature_that_goes_no_further_is_none_and_a_presigned_target_stays_one():
+    signed = "Authorization: AWS4-HMAC-SHA256 Credential=a"
+    assert made(signed).is_signed
+    assert not made(signed, route=OWN).is_signed
+    presigned = made(target=b"/a?X-Amz-Signature=1", route=OWN)
+    assert presigned.is_signed and presigned.target == b"/data/a?X-Amz-Signature=1"
+
+
+def test_a_certificate_of_our_own_parts_keys_and_leaves_clients_their_credentials():
+    shown = replace(ROUTE, identity="certificate /run/cert.pem")
+    request = made("Authorization: Bearer a", route=shown)
+    assert b"authorization" in request.fields
+    assert request.key.namespace.identity and request.key.namespace.partition

@@ -1,6 +1,7 @@
 """What was learned with a credential answers only that credential."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -93,3 +94,28 @@ async def test_no_store_is_neither_answered_from_store_nor_stored(house):
     for _ in range(2):
         assert (await house.get(KEY, (b"Cache-Control", b"no-store"))).result == "bypass"
     assert house.entry(KEY) is None
+
+
+def holding(house, name, identity):
+    """A route to the same origin, with a credential of the sidecar's own."""
+    other = house.beside(name)
+    other.route = replace(other.route, identity=identity, takes_credentials_off=True)
+    return other
+
+
+async def test_credentials_of_our_own_part_what_is_stored_and_a_write_falls_on_all(house):
+    house.origin.put(KEY, b"body")
+    one, other = holding(house, "/one", "bearer /a"), holding(house, "/other", "bearer /b")
+    for holder in (one, other, house):
+        target = (b"" if holder is house else holder.route.at) + KEY
+        assert (await holder.get(target, ALICE)).result == "miss"
+        await house.settled()
+        for client in ((BOB,), (), (ALICE,)):
+            expected = "hit" if holder is not house or client == (ALICE,) else "miss"
+            assert (await holder.get(target, *client)).result == expected
+        await house.settled()
+    assert (await one.put(b"/one" + KEY, b"newer")).status in (200, 201, 204)
+    for holder in (one, other, house):
+        target = (b"" if holder is house else holder.route.at) + KEY
+        got = await holder.get(target, ALICE)
+        assert (got.result, got.body) == ("miss", b"newer")

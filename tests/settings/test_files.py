@@ -10,6 +10,7 @@ from chunkside.settings import (
     refuse_unfit_files,
     require_routes,
 )
+from tests.support.certificates import Authority
 
 ROUTE = {"prefix": "/a", "upstream": "https://host/a"}
 
@@ -76,3 +77,61 @@ def test_check_finds_a_cache_that_an_upstream_leads_to(tmp_path):
 
 def test_without_any_nothing_is_looked_at():
     refuse_unfit_files(load_settings({"upstream": "https://host"}, {}))
+
+
+SECRET = "s3cr3t"
+
+
+def refused(values):
+    with pytest.raises(ConfigurationError) as told:
+        refuse_unfit_files(load_settings(values, {}))
+    return str(told.value)
+
+
+@pytest.mark.parametrize("kind", ["bearer", "basic", "header"])
+@pytest.mark.parametrize(
+    ("held", "why"),
+    [(None, "No such file"), ("", "empty"), (f"{SECRET} :{SECRET}\x01", "a control character")],
+    ids=["missing", "empty", "control"],
+)
+def test_a_secret_that_is_none_stops_the_start_in_one_line_without_it(tmp_path, kind, held, why):
+    file = tmp_path / "secret"
+    if held is not None:
+        file.write_text(held)
+    values = {"upstream": "https://host", "upstream_auth": kind, "upstream_auth_file": str(file)}
+    line = refused(values)
+    assert line.startswith(f"chunkside: upstream_auth_file={str(file)!r}: {why}")
+    assert "\n" not in line and SECRET not in line
+    problems = forecast(load_settings(values, {}), {"XDG_CACHE_HOME": str(tmp_path)}).problems
+    assert [problem.setting for problem in problems] == ["upstream_auth_file"]
+
+
+def test_auth_without_a_file_and_a_file_without_auth_are_refused(tmp_path):
+    (tmp_path / "secret").write_text(SECRET)
+    file = {"upstream_auth_file": str(tmp_path / "secret")}
+    assert "upstream_auth_file: not set" in refused(
+        {"upstream": "https://host", "upstream_auth": "bearer"}
+    )
+    assert "upstream_auth='auto': upstream_auth_file is set; allowed: bearer, basic" in refused(
+        {"upstream": "https://host", **file}
+    )
+    own = ROUTE | {"upstream_auth": "basic"}
+    assert "routes[/a].upstream_auth_file: not set" in refused({"routes": [own]})
+    # A route may do without what stands beside it.
+    bare = ROUTE | {"upstream_auth": "none"}
+    beside = {"upstream_auth": "bearer", **file}
+    refuse_unfit_files(load_settings({"routes": [bare], **beside}, {}))
+
+
+@pytest.mark.client("openssl")
+def test_a_certificate_is_looked_at_with_its_key(tmp_path):
+    authority = Authority(tmp_path)
+    cert, key = map(str, authority.certificate("DNS:a"))
+    home = {"upstream": "https://host"}
+    refuse_unfit_files(
+        load_settings({**home, "upstream_cert_file": cert, "upstream_key_file": key}, {})
+    )
+    assert "upstream_cert_file" in refused({**home, "upstream_cert_file": cert})
+    assert "upstream_cert_file: not set" in refused({**home, "upstream_key_file": key})
+    missing = {**home, "upstream_cert_file": cert, "upstream_key_file": f"{key}x"}
+    assert "No such file" in refused(missing)

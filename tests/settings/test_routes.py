@@ -13,6 +13,7 @@ from chunkside.settings import (
     require_routes,
 )
 from chunkside.settings.routes import LONGEST_PREFIX, MOST_ROUTES
+from chunkside.upstream.redirects import ListedHost
 
 HOST = "https://host/bucket"
 ERA5 = {"prefix": "/era5", "upstream": f"{HOST}/era5"}
@@ -168,6 +169,11 @@ def test_what_a_route_leaves_out_is_as_set_beside_it():
         "upstream_deadline": 5.0,
         "upstream_write_timeout": 6.0,
         "upstream_ca_file": Path("/etc/ca.pem"),
+        "upstream_auth": "bearer",
+        "upstream_auth_file": Path("/etc/token"),
+        "upstream_cert_file": Path("/etc/cert.pem"),
+        "upstream_key_file": Path("/etc/key.pem"),
+        "follow_redirects": (ListedHost("example.org"),),
         "upstream_connections": 7,
         "upstream_queue": 8,
     }

@@ -46,7 +46,7 @@ def test_the_defaults_are_those_of_the_design():
     assert (settings.ttl, settings.negative_ttl, settings.metadata_ttl) == (300, 300, 5)
     assert (settings.loop, settings.cookies, settings.max_markers) == ("uvloop", "drop", 1_000_000)
     assert settings.ignored_query == ("x-id", "tensorstore")
-    assert (settings.allow_writes, settings.cache_missing) == (True, True)
+    assert (settings.allow_writes, settings.cache_missing) == ("auto", True)
 
 
 def test_the_environment_is_not_read_unless_asked(monkeypatch):

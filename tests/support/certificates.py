@@ -25,18 +25,37 @@ class Authority:
 
     def server(self, address: str = "IP:127.0.0.1", days: int = 1) -> ssl.SSLContext:
         """A certificate for `address`, for a server to show; with -1 days it has run out."""
-        stem = self._directory / f"{self._name}-{address.replace(':', '-')}-{days}"
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*self.certificate(address, days))
+        return context
+
+    def asking_server(self) -> ssl.SSLContext:
+        """One that wants a certificate by this authority of whoever connects."""
+        context = self.server()
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(self.ca_file)
+        return context
+
+    def certificate(self, address: str, days: int = 1, subject: str = "x") -> tuple[Path, Path]:
+        """The files of a certificate and its key."""
+        name = f"{self._name}-{address.replace(':', '-')}-{days}-{subject}"
+        stem = self._directory / name
         key, asked, made, names = (
             stem.with_name(f"{stem.name}.{kind}") for kind in ("key", "csr", "pem", "ext")
         )
         names.write_text(f"{_STRICT}subjectAltName={address}\n")
-        _openssl("req", "-new", *_KEY, "-keyout", str(key), "-out", str(asked), "-subj", "/CN=x")
+        new = ("-keyout", str(key), "-out", str(asked), "-subj", f"/CN={subject}")
+        _openssl("req", "-new", *_KEY, *new)
         by = ("-CA", str(self.ca_file), "-CAkey", str(self._key), "-CAcreateserial")
         files = ("-in", str(asked), "-out", str(made), "-extfile", str(names))
         _openssl("x509", "-req", *by, *files, "-days", str(days))
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(made, key)
-        return context
+        return made, key
+
+    def locked(self, key: Path) -> Path:
+        """A key with a password."""
+        locked = key.with_suffix(".locked")
+        _openssl("pkey", "-in", str(key), "-out", str(locked), "-aes128", "-passout", "pass:x")
+        return locked
 
 
 def _openssl(*arguments: str) -> None:

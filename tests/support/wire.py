@@ -20,6 +20,7 @@ from chunkside.server.fast_lane import FastLane
 from chunkside.server.front import Front, Lane, Timers
 from chunkside.server.handler import DataPort
 from chunkside.server.observer import Series
+from chunkside.server.peers import Peers
 from tests.support.fake_upstream import DEADLINE_SECONDS
 from tests.support.house import House
 from tests.support.turns import turns
@@ -71,9 +72,13 @@ class Port:
 
         return SimpleNamespace(ended=ended)
 
-    async def connect(self, limit: int = 1 << 24) -> Wire:
-        """`limit`: bytes that the client takes in ahead of being asked for them."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.number, limit=limit)
+    async def connect(self, limit: int = 1 << 24, source: str = "127.0.0.1") -> Wire:
+        """`limit`: bytes that the client takes in ahead of being asked for them. `source`: its
+        address.
+        """
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", self.number, limit=limit, local_addr=(source, 0)
+        )
         return Wire(reader, writer)
 
     async def until_ended(self, count: int) -> None:
@@ -91,6 +96,7 @@ async def data_port(
     *,
     beside: Iterable[House] = (),
     has_fast_lane: bool = True,
+    peers: Peers | None = None,
 ) -> AsyncIterator[Port]:
     """The data port as app.py builds it, before a house's gateway and those of routes beside it.
 
@@ -98,7 +104,7 @@ async def data_port(
     """
     port = Port(0)
     houses = (house, *beside)
-    handler = DataPort([(each.route, each.gateway) for each in houses], port, INSTANCE)
+    handler = DataPort([(each.route, each.gateway) for each in houses], port, INSTANCE, peers=peers)
     if has_fast_lane and lane is None:
         lane = port.lane = FastLane(
             [(each.route, AtOnce(each.edges)) for each in houses],

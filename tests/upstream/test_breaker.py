@@ -67,6 +67,16 @@ def test_what_fails_by_itself_is_no_failing_origin(targets, state):
     assert breaker.state == state
 
 
+def test_an_answer_makes_broad_failures_forgotten_and_one_target_alone_opens_nothing():
+    breaker = Breaker(PROBE_SECONDS)
+    for moment, target in enumerate([b"/a", b"/b", None]):
+        breaker.failed(float(moment), target, is_probe=False)
+    breaker.succeeded()
+    for moment in range(3, 50):
+        breaker.failed(float(moment), b"/a", is_probe=False)
+    assert breaker.state == "closed"
+
+
 def test_while_it_rests_all_are_refused_and_told_for_how_long():
     breaker = opened(at=100.0)
     assert breaker.admit(100.0) == Refused(FIRST_REST_SECONDS)

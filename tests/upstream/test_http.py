@@ -234,6 +234,27 @@ class TestRetries:
 
         run(closes, scenario, Times(deadline=20.0, retries=1000))
 
+    def test_the_last_try_may_take_what_is_left_of_the_deadline_and_no_longer(self, run):
+        async def scenario(world, raw):
+            with pytest.raises(OriginTooSlow, match=r"within 0\.\d+ s"):
+                await world.upstream.send(ask())
+            [pause] = world.pauses
+            assert (len(raw.heard), 4 <= pause < 4.5) == (2, True)
+
+        speak = one_after_the_other(answers(503, b"", b"Retry-After: 4"), says())
+        run(speak, scenario, Times(deadline=5.0, first_byte=5.0, retries=1))
+
+    @pytest.mark.parametrize(("asked_for", "tries"), [(17, 2), (18, 1)])
+    def test_with_less_than_a_tenth_of_the_deadline_left_there_is_no_further_try(
+        self, run, asked_for, tries
+    ):
+        async def scenario(world, raw):
+            await world.status()
+            assert len(raw.heard) == tries
+
+        told = answers(503, b"", b"Retry-After: %d" % asked_for)
+        run(told, scenario, Times(deadline=20.0, retries=1))
+
     def test_many_failures_are_not_multiplied(self, run):
         async def scenario(world, raw):
             for _ in range(100):

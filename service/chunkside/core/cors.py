@@ -23,7 +23,7 @@ class Pages:
 
     def instead(self, fields: Fields, asked: Fields) -> Fields:
         """An answer's fields with our CORS fields for who asked, and none of the origin's."""
-        kept = Fields(line for line in fields if not line[0].lower().startswith(_PREFIX))
+        kept = without_grants(fields)
         allowed = self._allowed(asked)
         if allowed is not None:
             # Without it pages see neither Content-Range nor ETag.
@@ -53,6 +53,11 @@ class Pages:
         if _ANY in self.origins:
             return b"Access-Control-Allow-Origin", _ANY
         return (b"Access-Control-Allow-Origin", origin) if origin in self.origins else None
+
+
+def without_grants(fields: Fields) -> Fields:
+    """An answer's fields less what the origin lets pages do with it."""
+    return Fields(line for line in fields if not line[0].lower().startswith(_PREFIX))
 
 
 def is_preflight(method: str, fields: Fields) -> bool:

@@ -13,6 +13,17 @@ _SIGNED_QUERY: Final = frozenset(
     {b"x-amz-signature", b"x-goog-signature", b"signature", b"sig"}
 )  # fmt: skip
 
+CUSTOMER_KEYS: Final = (
+    b"x-amz-server-side-encryption-customer-key",
+    b"x-goog-encryption-key",
+    b"x-ms-encryption-key",
+)
+"""Fields by which clients hand an origin the keys to their objects."""
+# Of secrets that are no credentials by anybody's settings.
+_ALWAYS_SECRET: Final = frozenset(
+    {b"authorization", b"cookie", b"cookie2", b"x-amz-security-token", *CUSTOMER_KEYS}
+)
+
 
 def partition(fields: Fields, credential_names: frozenset[bytes], secret: bytes) -> bytes:
     """A keyed hash of all credentials that are forwarded; b"" where there are none.
@@ -29,6 +40,13 @@ def partition(fields: Fields, credential_names: frozenset[bytes], secret: bytes)
     for name, value in sorted(held):
         mac.update(b"%d:%b%d:%b" % (len(name), name, len(value), value))
     return mac.hexdigest().encode()
+
+
+def for_another_origin(fields: Fields, credential_names: frozenset[bytes]) -> Fields:
+    """What of a request to one origin another may see (RFC 9110 §15.4). `credential_names` in
+    lower case.
+    """
+    return fields.without(credential_names | _ALWAYS_SECRET)
 
 
 def is_signed(target: bytes, fields: Fields) -> bool:

@@ -79,7 +79,7 @@ def object_path(target: bytes) -> bytes:
     origins resolve.
     """
     path = _decoded_path(target)
-    return _without_dots(path) if b"/." in path and _DOT_SEGMENT.search(path) else path
+    return without_dots(path) if b"/." in path and _DOT_SEGMENT.search(path) else path
 
 
 def has_dot_segment(path: bytes) -> bool:
@@ -96,7 +96,7 @@ def _decoded_path(target: bytes) -> bytes:
     return unquote_to_bytes(path) if b"%" in path else path
 
 
-def _without_dots(path: bytes) -> bytes:
+def without_dots(path: bytes) -> bytes:
     """RFC 3986 §5.2.4, for a path that begins with a slash."""
     kept: list[bytes] = []
     *segments, last = path.split(b"/")

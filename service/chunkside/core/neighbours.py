@@ -7,12 +7,15 @@ Knows RFC 9110 §7.2, RFC 6454 and Fetch Metadata. Must not know listeners, nor 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final
 
 from chunkside.core.decision import Refuse
 from chunkside.core.fields import Fields
+
+Network = IPv4Network | IPv6Network
 
 _HOST: Final = re.compile(
     rb"(?:\[(?P<ip6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?))(?::[0-9]*)?"
@@ -103,6 +106,16 @@ def is_top_level_navigation(method: str, fields: Fields) -> bool:
         and fields.get(b"sec-fetch-mode") == b"navigate"
         and fields.get(b"sec-fetch-dest") == b"document"
     )
+
+
+def is_within(address: str, networks: Iterable[Network]) -> bool:
+    """Whether a peer at this address is in one of the networks. What is no IP address is not."""
+    try:
+        ip = ip_address(address)
+    except ValueError:
+        return False
+    mapped = ip.ipv4_mapped if isinstance(ip, IPv6Address) else None
+    return any((mapped or ip) in network for network in networks)
 
 
 def is_loopback(address: str) -> bool:

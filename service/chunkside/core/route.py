@@ -36,7 +36,9 @@ class Route:
     """`location`: the origin's scheme, host and port. `prefix`: the upstream's path; `at`: the path
     on the data port in whose place it stands; no slash at the end of either. `secret` keys the
     partition hash. Names of fields and query parameters in lower case. `pages`: those that may
-    read whatever the origin says of it; None where that is the origin's to say.
+    read whatever the origin says of it; None where that is the origin's to say. `identity` names
+    the sidecar's own credential, "" where it has none; `takes_credentials_off`: that is the one
+    which counts, and what clients bring in its place goes no further.
     """
 
     name: str
@@ -49,6 +51,8 @@ class Route:
     forwards_cookies: bool = False
     at: bytes = b""
     pages: Pages | None = None
+    identity: str = ""
+    takes_credentials_off: bool = False
 
     def request(
         self, method: str, raw_target: bytes, fields: Fields, *, has_body: bool
@@ -77,9 +81,12 @@ class Route:
             # Whoever asks, the answer is the same but for our own fields.
             not_forwarded = not_forwarded | _ORIGIN
         fields = fields.end_to_end(not_forwarded)
+        if self.takes_credentials_off:
+            fields = fields.without(self.credential_names)
         if method == "OPTIONS":
             fields = _one_hop_less(fields)
-        space = Namespace(self.location, "", partition(fields, self.credential_names, self.secret))
+        whose = partition(fields, self.credential_names, self.secret)
+        space = Namespace(self.location, self.identity, whose)
         key = CacheKey(space, key_target(target, self.ignored_query))
         key_class = classify(target, self.metadata_names)
         return Request(

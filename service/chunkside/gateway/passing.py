@@ -243,7 +243,14 @@ async def _after(read: bytes, more: AsyncIterator[bytes] | None) -> AsyncIterato
 
 
 def _asked(request: Request, content: Content | None) -> OriginRequest:
-    return OriginRequest(request.method, request.target, request.fields, request.key_class, content)
+    return OriginRequest(
+        request.method,
+        request.target,
+        request.fields,
+        request.key_class,
+        content,
+        is_signed=request.is_signed,
+    )
 
 
 def _nonsense(request: Request, head: ResponseHead) -> str | None:

@@ -302,11 +302,14 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class OriginRequest:
+    """`is_signed`: by the client, in its target: no credential is added to it."""
+
     method: str
     target: bytes
     fields: Fields
     key_class: KeyClass
     content: Content | None = None
+    is_signed: bool = False
 
 
 class OriginResponse(Protocol):

@@ -38,12 +38,20 @@ class Lane(Protocol):
 class Refusals(Protocol):
     """Whole answers to those who have no request that could be answered."""
 
+    def admits(self, transport: asyncio.BaseTransport) -> bool:
+        """Whether whoever is at the other end may ask at all."""
+        ...
+
     def late_head(self) -> bytes:
         """To a head that did not come in time."""
         ...
 
     def crowded(self) -> bytes:
         """To a connection that is one too many."""
+        ...
+
+    def foreign(self) -> bytes:
+        """To a connection from where nobody may ask."""
         ...
 
 
@@ -61,6 +69,7 @@ class Front(asyncio.Protocol):
         "_handler",
         "_head",
         "_is_clean",
+        "_is_foreign",
         "_is_idle",
         "_lane",
         "_loop",
@@ -88,6 +97,7 @@ class Front(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._head = b""
         self._is_clean = True
+        self._is_foreign = False
         self._is_idle = False
         self._quiet_since = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
@@ -99,10 +109,14 @@ class Front(asyncio.Protocol):
             self._transport.close()
             self._transport = None
             return
+        self._is_foreign = not self._refusals.admits(transport)
         self._handler.connection_made(transport)
         self._arm()
 
     def data_received(self, data: bytes) -> None:
+        if self._is_foreign:
+            self._turn_away()
+            return
         if not self._is_clean:
             self._handler.data_received(data)
             # Bytes that make no request yet buy no time.
@@ -124,6 +138,12 @@ class Front(asyncio.Protocol):
             self._hand_on(head, is_clean=False)
         else:
             self._head = head
+
+    def _turn_away(self) -> None:
+        """Answers whatever it was, now that it has come: before, the answer might be lost."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(self._refusals.foreign())
+            self._transport.close()
 
     def _is_recalled(self, data: bytes) -> bool:
         lane, transport = self._lane, self._transport

@@ -24,6 +24,7 @@ from chunkside.gateway.reply import CAPABILITIES, Reply, own_answer, problem_rep
 from chunkside.server.head import Connection, render_head
 from chunkside.server.intake import OUT_OF_STEP, Upload, judge_error, judge_framing, judge_neighbour
 from chunkside.server.observer import RequestObserver
+from chunkside.server.peers import Peers
 
 _SET_COOKIE: Final = frozenset({b"set-cookie", b"set-cookie2"})
 _NO_BODY: Final = frozenset({204, 304})
@@ -34,7 +35,8 @@ _Seat = tuple[Route, Gateway]
 
 class DataPort:
     """`instance` is this process's name in `Via`, by which a loop is known. `allowed_hosts`: names
-    in lower case that are answered for beside those that nobody outside can point here.
+    in lower case that are answered for beside those that nobody outside can point here. `peers`:
+    who may ask at all.
     """
 
     def __init__(
@@ -43,19 +45,26 @@ class DataPort:
         observer: RequestObserver,
         instance: str,
         allowed_hosts: frozenset[bytes] = frozenset(),
+        peers: Peers | None = None,
     ) -> None:
         self._observer = observer
         self._instance = instance.encode()
         self.via = b"1.1 " + self._instance
-        self.take(routes, allowed_hosts)
+        self.take(routes, allowed_hosts, peers or Peers())
 
     def take(
-        self, routes: Iterable[tuple[Route, Gateway]], allowed_hosts: frozenset[bytes]
+        self,
+        routes: Iterable[tuple[Route, Gateway]],
+        allowed_hosts: frozenset[bytes],
+        peers: Peers,
     ) -> None:
-        """Answers by these from now on. What is under way goes on as it began."""
+        """Answers by these from now on. What is under way goes on as it began, and who is connected
+        stays.
+        """
         self._seats: dict[str, _Seat] = {route.name: (route, gateway) for route, gateway in routes}
         self._routes = Routes(route for route, _ in self._seats.values())
         self._allowed_hosts = allowed_hosts
+        self._peers = peers
 
     async def __call__(self, http: web.BaseRequest) -> web.StreamResponse:
         started = time.perf_counter()
@@ -178,6 +187,9 @@ class DataPort:
         self._count(route, http.method, reply)
         return _response(http, reply, self.via, keeps_alive=False)
 
+    def admits(self, transport: asyncio.BaseTransport) -> bool:
+        return self._peers.admits(transport)
+
     def late_head(self) -> bytes:
         return self._whole(
             problem_reply(
@@ -196,6 +208,16 @@ class DataPort:
                 "Too many connections",
                 "Close some, or let this process have more open files (ulimit -n).",
                 (b"Retry-After", b"1"),
+            )
+        )
+
+    def foreign(self) -> bytes:
+        return self._whole(
+            problem_reply(
+                403,
+                "foreign-client",
+                "Not a client that is answered",
+                "Ask from one of the networks in allowed_clients, or add this one to them.",
             )
         )
 

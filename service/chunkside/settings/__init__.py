@@ -5,8 +5,8 @@
 `model` is all settings; `sources` brings them together and alone reads the environment; `derived`
 is what `auto` comes to; `reloading` says what a running sidecar takes up; `cache_directory`,
 `forecast`, `cautions` and `table` say where the cache goes, what would happen, what of that is
-seldom meant, and what there is to set; `files` looks at files that must be there, `directories` at
-those that are upstreams.
+seldom meant, and what there is to set; `own_credential` says what follows from a credential of the
+sidecar's own, `files` looks at files that must be there, `directories` at those that are upstreams.
 """
 
 from chunkside.settings.addresses import (
@@ -32,6 +32,13 @@ from chunkside.settings.errors import ConfigurationError
 from chunkside.settings.files import refuse_unfit_files
 from chunkside.settings.forecast import forecast
 from chunkside.settings.model import Settings
+from chunkside.settings.own_credential import (
+    allows_writes,
+    auth_kind,
+    identity_of,
+    refuse_open_ports,
+    tls_files,
+)
 from chunkside.settings.quantities import Percent
 from chunkside.settings.reloading import differing, other_answers, same_way, taken_up
 from chunkside.settings.route_settings import RouteSettings
@@ -50,15 +57,19 @@ __all__ = [
     "TcpAddress",
     "UnixAddress",
     "UpstreamAddress",
+    "allows_writes",
+    "auth_kind",
     "cautions",
     "differing",
     "forecast",
+    "identity_of",
     "load_settings",
     "locate_cache",
     "memory_limit",
     "open_cache",
     "other_answers",
     "refuse_cache_beneath",
+    "refuse_open_ports",
     "refuse_unfit_files",
     "require_routes",
     "resolve_cache_size",
@@ -70,4 +81,5 @@ __all__ = [
     "same_way",
     "settings_table",
     "taken_up",
+    "tls_files",
 ]

@@ -12,10 +12,12 @@ from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
 from chunkside.settings.errors import NotAllowedError, did_you_mean
+from chunkside.upstream.redirects import ListedHost
 
 UPSTREAMS = (
     "an http:// or https:// URL with an optional path prefix, or file:// and an absolute path"
 )
+REDIRECT_HOSTS = "hosts such as data.example.org, mirror:8080 or *.example.org"
 LISTENS = "localhost:PORT, HOST:PORT, [IPV6]:PORT or unix:/PATH"
 
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
@@ -163,6 +165,24 @@ def _parse_directory(authority: str, path: str) -> DirectoryAddress:
             "percent-encode it, without dot segments, doubled or encoded slashes",
         )
     return DirectoryAddress(path)
+
+
+def parse_redirect_host(value: object) -> ListedHost:
+    if isinstance(value, ListedHost):
+        return value
+    text = value.strip().lower() if isinstance(value, str) else ""
+    is_suffix = text.startswith("*.")
+    try:
+        host, port = _split_authority(text.removeprefix("*."), default_port=0)
+    except NotAllowedError as error:
+        raise NotAllowedError(
+            error.reason, REDIRECT_HOSTS, "no scheme, no path, * only as *.SUFFIX"
+        ) from error
+    if text.endswith(":0"):
+        raise NotAllowedError("port 0 can't be connected to", REDIRECT_HOSTS)
+    if is_suffix and ("." not in host or _LOOKS_NUMERIC.fullmatch(host) or ":" in host):
+        raise NotAllowedError("not a domain after *.", REDIRECT_HOSTS)
+    return ListedHost(_bracketed(host.removesuffix(".")), port or None, is_suffix)
 
 
 def parse_listen(value: object) -> ListenAddress:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
-from chunkside.settings.addresses import DirectoryAddress, TcpAddress
+from chunkside.settings.addresses import DirectoryAddress, OriginAddress, TcpAddress
 from chunkside.settings.model import Settings
+from chunkside.settings.own_credential import auth_kind, is_this_machine, shows_certificate
 from chunkside.settings.sources import require_routes
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
@@ -36,6 +37,13 @@ def cautions(settings: Settings) -> list[str]:
                 f"{label}upstream is the root of the file system: clients may read every file that "
                 "this process may"
             )
+        if auth_kind(own) is not None and _goes_in_the_clear(route.upstream):
+            told.append(
+                f"{label}upstream is http:// and not on this machine: whoever is on the way there "
+                "reads the secret of upstream_auth_file"
+            )
+        if own.upstream_cert_file is not None and not shows_certificate(route):
+            told.append(f"{label}upstream is no https://: upstream_cert_file is shown to nobody")
         told += [
             f"{label}upstream is this sidecar's own {setting} {address}: requests would run in a "
             "circle"
@@ -45,6 +53,12 @@ def cautions(settings: Settings) -> list[str]:
             and route.upstream.location in _locations(address.host, address.port)
         ]
     return told
+
+
+def _goes_in_the_clear(upstream: OriginAddress) -> bool:
+    if isinstance(upstream, DirectoryAddress):
+        return False
+    return upstream.scheme == "http" and not is_this_machine(upstream.host)
 
 
 def _locations(host: str, port: int) -> set[str]:

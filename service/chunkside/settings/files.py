@@ -4,25 +4,75 @@ from __future__ import annotations
 
 from chunkside.settings.errors import ConfigurationError
 from chunkside.settings.model import Settings
+from chunkside.settings.own_credential import auth_kind, shows_certificate, tls_files
+from chunkside.settings.route_settings import RouteSettings
+from chunkside.settings.routes import ConfiguredRoute
 from chunkside.settings.sources import require_routes
-from chunkside.upstream.tls import UnfitAuthorities, context_of
+from chunkside.upstream.credential import credential_line
+from chunkside.upstream.tls import TlsFiles, context_of
+from chunkside.upstream.watched import UnfitFile
+
+_SECRETS = {
+    "bearer": "a file with a token",
+    "basic": "a file with `user:password`",
+    "header": "a file with one line, `Name: value`",
+}
+
+
+class _Unfit(Exception):
+    def __init__(self, setting: str, allowed: str, reason: str) -> None:
+        super().__init__(setting, allowed, reason)
+        self.setting = setting
+        self.allowed = allowed
+        self.reason = reason
 
 
 def refuse_unfit_files(settings: Settings) -> None:
     """Raises ConfigurationError."""
     for route in require_routes(settings):
-        ca_file = route.settings.upstream_ca_file
-        if ca_file is None:
-            continue
+        own = route.settings
         try:
-            context_of(ca_file)
-        except UnfitAuthorities as error:
+            _look_at_certificates(route)
+            _look_at_secret(own)
+        except _Unfit as unfit:
+            value = getattr(own, unfit.setting)
             # A route that has none of its own has the one beside it.
-            is_its_own = bool(settings.routes) and ca_file != settings.upstream_ca_file
+            beside = getattr(settings, unfit.setting)
+            is_its_own = bool(settings.routes) and (value is None or value != beside)
             where = f"routes[{route.prefix}]." if is_its_own else ""
             raise ConfigurationError(
-                f"{where}upstream_ca_file",
-                ca_file,
-                "a file of certificates in PEM that can be read",
-                reason=str(error),
-            ) from error
+                f"{where}{unfit.setting}", value, unfit.allowed, reason=unfit.reason
+            ) from unfit
+
+
+def _look_at_certificates(route: ConfiguredRoute) -> None:
+    own = route.settings
+    try:
+        context_of(TlsFiles(own.upstream_ca_file))
+    except UnfitFile as error:
+        allowed = "a file of certificates in PEM that can be read"
+        raise _Unfit("upstream_ca_file", allowed, str(error)) from error
+    if own.upstream_cert_file is None and own.upstream_key_file is not None:
+        allowed = "a file with a certificate in PEM, where upstream_key_file is set"
+        raise _Unfit("upstream_cert_file", allowed, "not set")
+    if not shows_certificate(route):
+        return
+    try:
+        context_of(tls_files(route))
+    except UnfitFile as error:
+        allowed = "a certificate in PEM, its key beside it or in upstream_key_file"
+        raise _Unfit("upstream_cert_file", allowed, str(error)) from error
+
+
+def _look_at_secret(own: RouteSettings) -> None:
+    kind, file = auth_kind(own), own.upstream_auth_file
+    if kind is None:
+        if file is not None and own.upstream_auth == "auto":
+            raise _Unfit("upstream_auth", "bearer, basic or header", "upstream_auth_file is set")
+        return
+    if file is None:
+        raise _Unfit("upstream_auth_file", _SECRETS[kind], f"not set, and upstream_auth is {kind}")
+    try:
+        credential_line(kind, file)
+    except UnfitFile as error:
+        raise _Unfit("upstream_auth_file", _SECRETS[kind], str(error)) from error

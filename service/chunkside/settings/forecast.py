@@ -21,10 +21,17 @@ from chunkside.settings.directories import refuse_cache_beneath, why_not_there
 from chunkside.settings.errors import ConfigurationError
 from chunkside.settings.files import refuse_unfit_files
 from chunkside.settings.model import Settings
+from chunkside.settings.own_credential import (
+    allows_writes,
+    auth_kind,
+    refuse_open_ports,
+    shows_certificate,
+)
 from chunkside.settings.quantities import format_duration
 from chunkside.settings.quantities import format_size_rounded as shown_size
 from chunkside.settings.reloading import NEED_A_RESTART
 from chunkside.settings.route_settings import RouteSettings
+from chunkside.settings.routes import ConfiguredRoute
 from chunkside.settings.sources import require_routes
 from chunkside.store.filesystem import Chosen, Filesystem, MemoryOnly, Volume, measure
 
@@ -49,7 +56,7 @@ def forecast(
     except ConfigurationError as problem:
         problems.append(problem)
     else:
-        problems += _unfit_files(settings)
+        problems += _refusals(settings)
     try:
         choice = locate_cache(settings, environment)
         if isinstance(choice, Chosen) and not problems:
@@ -63,12 +70,14 @@ def forecast(
     return Forecast(tuple(lines), tuple(problems))
 
 
-def _unfit_files(settings: Settings) -> list[ConfigurationError]:
-    try:
-        refuse_unfit_files(settings)
-    except ConfigurationError as problem:
-        return [problem]
-    return []
+def _refusals(settings: Settings) -> list[ConfigurationError]:
+    problems = []
+    for refuse in (refuse_unfit_files, refuse_open_ports):
+        try:
+            refuse(settings)
+        except ConfigurationError as problem:
+            problems.append(problem)
+    return problems
 
 
 def reader_url(address: ListenAddress, path: str = "") -> str:
@@ -95,14 +104,35 @@ def _reach(settings: Settings) -> list[str]:
         lines.append("any other path: refused with 421")
     lines.append(f"metrics and admin: {admin}")
     for route, (label, _) in zip(routes, _each(settings), strict=True):
-        is_writable = route.settings.allow_writes
-        lines.append(f"{label}writes: {'forwarded' if is_writable else 'refused with 405'}")
+        lines.append(
+            f"{label}writes: {'forwarded' if allows_writes(route) else 'refused with 405'}"
+        )
+        lines += [f"{label}{told}" for told in _ways(route)]
+    if settings.allowed_clients:
+        networks = ", ".join(map(str, settings.allowed_clients))
+        lines.append(f"clients: from {networks} and by sockets; others are refused with 403")
     lines += [
         f"warning: upstream {address} can't be read: {trouble} Requests are answered 503 until "
         "it can"
         for address, trouble in why_not_there(route.upstream for route in routes).items()
     ]
     return [*lines, *(f"warning: {caution}" for caution in cautions(settings))]
+
+
+def _ways(route: ConfiguredRoute) -> list[str]:
+    """How the origin is asked, where that isn't just as the client asks."""
+    own, kind, lines = route.settings, auth_kind(route.settings), []
+    if kind is not None:
+        lines.append(
+            f"own credential: {kind}, from {own.upstream_auth_file}; what clients bring in "
+            f"{', '.join(own.credential_headers)} goes no further"
+        )
+    if shows_certificate(route):
+        lines.append(f"own certificate: from {own.upstream_cert_file}")
+    if own.follow_redirects:
+        hosts = ", ".join(map(str, own.follow_redirects))
+        lines.append(f"redirects of reads are followed to {hosts}; others pass through")
+    return lines
 
 
 def _each(settings: Settings) -> list[tuple[str, RouteSettings]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,10 +11,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import PlainValidator
 
+from chunkside.core.neighbours import Network
 from chunkside.settings import addresses, quantities
 from chunkside.settings.addresses import ListenAddress, OriginAddress
 from chunkside.settings.errors import NotAllowedError
 from chunkside.settings.quantities import Percent
+from chunkside.upstream.redirects import ListedHost
 
 _FIELD_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 HEADER_NAMES = "header field names, separated by commas"
@@ -28,6 +31,9 @@ HOST_NAMES = "names such as cache.example.org, separated by commas"
 ORIGINS = "* or origins such as http://localhost:3000, separated by commas"
 ABSENT_STATUSES = "404 and 410, or one of them"
 PATHS = "a path"
+NETWORKS = "networks such as 10.0.0.0/8 or addresses, separated by commas"
+AUTHS = ("auto", "none", "bearer", "basic", "header")
+_LATER_AUTHS = ("aws", "gcp", "azure")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +108,36 @@ def _read_origins(value: object) -> tuple[str, ...]:
     return origins
 
 
+def _read_redirect_hosts(value: object) -> tuple[ListedHost, ...]:
+    items = value if isinstance(value, (list, tuple)) else [value]
+    if not all(isinstance(item, str) for item in items):
+        return tuple(addresses.parse_redirect_host(item) for item in items)
+    return tuple(addresses.parse_redirect_host(item) for item in quantities.parse_list(items))
+
+
+def _read_networks(value: object) -> tuple[Network, ...]:
+    networks = []
+    for text in quantities.parse_list(value):
+        try:
+            networks.append(ipaddress.ip_network(text))
+        except ValueError as error:
+            has_host = "host bits" in str(error)
+            remedy = "write 10.0.0.0/8, not 10.0.0.1/8" if has_host else None
+            raise NotAllowedError("not networks", NETWORKS, remedy) from error
+    return tuple(networks)
+
+
+def _read_auth(value: object) -> str:
+    word = value.strip().lower() if isinstance(value, str) else ""
+    if word in _LATER_AUTHS:
+        raise NotAllowedError(
+            f"{word} is not supported yet in this version",
+            " or ".join(AUTHS),
+            "let the reader sign its requests itself",
+        )
+    return quantities.choice_parser(*AUTHS)(value)
+
+
 def _read_absent_statuses(value: object) -> frozenset[int]:
     items = value if isinstance(value, (list, tuple)) else [value]
     texts = [str(each) if type(each) is int else each for each in items]
@@ -158,6 +194,11 @@ Switch = Annotated[
     PlainValidator(quantities.parse_boolean),
     Shape("", lambda value: str(value).lower(), is_flag=True),
 ]
+AutoSwitch = Annotated[
+    bool | Literal["auto"],
+    _auto_or(quantities.parse_boolean, str, "")[0],
+    Shape("", lambda value: str(value).lower(), is_flag=True),
+]
 Texts = Annotated[
     tuple[str, ...],
     PlainValidator(quantities.parse_list),
@@ -177,6 +218,21 @@ Origins = Annotated[
     tuple[str, ...],
     PlainValidator(_read_origins),
     Shape("LIST", _comma_joined, is_list=True),
+]
+RedirectHosts = Annotated[
+    tuple[ListedHost, ...],
+    PlainValidator(_read_redirect_hosts),
+    Shape("LIST", _comma_joined, is_list=True),
+]
+Networks = Annotated[
+    tuple[Network, ...],
+    PlainValidator(_read_networks),
+    Shape("LIST", _comma_joined, is_list=True),
+]
+UpstreamAuth = Annotated[
+    Literal["auto", "none", "bearer", "basic", "header"],
+    PlainValidator(_read_auth),
+    Shape("|".join(AUTHS)),
 ]
 AbsentStatuses = Annotated[
     frozenset[int],

@@ -18,6 +18,7 @@ from chunkside.settings.kinds import (
     Listens,
     LogLevel,
     Loop,
+    Networks,
     Shape,
     Switch,
     Timeout,
@@ -66,6 +67,12 @@ class _SidecarSettings(BaseSettings):
         default=(),
         description="Further names that clients may reach both ports by. Without it: IP addresses, "
         "`localhost`, names without a dot, and those that public DNS never answers",
+    )
+    allowed_clients: Networks = Field(
+        default=(),
+        description="Networks from which the data port may be used, such as `10.0.0.0/8`; clients "
+        "elsewhere are refused with 403, on this machine too unless `127.0.0.0/8` and `::1` are "
+        "among them. Left out: all. Unix sockets are for whoever can open them",
     )
     loop: Loop = Field(default="uvloop", description="Event loop")
     cache_dir: Directory = Field(

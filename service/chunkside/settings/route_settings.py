@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from chunkside.settings.kinds import (
     AbsentStatuses,
     AutoSize,
+    AutoSwitch,
     CacheControl,
     Cookies,
     Count,
@@ -16,10 +17,12 @@ from chunkside.settings.kinds import (
     NegativeScope,
     Origins,
     Profile,
+    RedirectHosts,
     Several,
     Switch,
     Texts,
     Timeout,
+    UpstreamAuth,
 )
 from chunkside.settings.profiles import with_profile
 
@@ -100,10 +103,20 @@ class RouteSettings(BaseModel):
         default=("x-id", "tensorstore"),
         description="Query parameters that are forwarded but are not part of the key",
     )
-    allow_writes: Switch = Field(
-        default=True,
-        description="Forward unsafe methods; else they are refused with 405. Files "
-        "(`file://`) are only read",
+    allow_writes: AutoSwitch = Field(
+        default="auto",
+        description="Forward unsafe methods; else they are refused with 405. `auto`: unless the "
+        "sidecar has a credential of its own. Files (`file://`) are only read",
+    )
+    upstream_auth: UpstreamAuth = Field(
+        default="auto",
+        description="The sidecar's own credential, in the place of what clients bring: `bearer`, "
+        "`basic` or `header`, from `upstream_auth_file`; `none`; `auto`: none",
+    )
+    upstream_auth_file: File = Field(
+        default=None,
+        description="The secret: for `bearer` a token, for `basic` `user:password`, for `header` "
+        "`Name: value`. Read again when it changes",
     )
     cookies: Cookies = Field(
         default="drop",
@@ -140,6 +153,20 @@ class RouteSettings(BaseModel):
         default=None,
         description="Certificates in PEM of the authorities that an `https://` origin is believed "
         "by. Read again when it changes. Left out: the system's",
+    )
+    upstream_cert_file: File = Field(
+        default=None,
+        description="Certificate in PEM, with those that lead to its authority, for an `https://` "
+        "origin that asks for one. Read again when it changes",
+    )
+    upstream_key_file: File = Field(
+        default=None,
+        description="Its key in PEM, without a password. Left out: it stands in the same file",
+    )
+    follow_redirects: RedirectHosts = Field(
+        default=(),
+        description="Hosts to which redirects of reads are followed: `host`, `host:port` or "
+        "`*.suffix`, all credentials left behind. Any other redirect passes through",
     )
     upstream_connections: Several = Field(default=128, description="Most connections to the origin")
     upstream_queue: Count = Field(

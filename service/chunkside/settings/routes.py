@@ -35,6 +35,7 @@ LONGEST_PREFIX: Final = 128
 AGREED: Final = (
     "credential_headers",
     "cookies",
+    "follow_redirects",
     "ignored_query",
     "metadata_names",
     "upstream_cache_control",
@@ -186,7 +187,7 @@ def refuse_disagreement(routes: Iterable[ConfiguredRoute], source: str | None) -
             if held != differing:
                 raise ConfigurationError(
                     f"routes[{other.prefix}].{name}",
-                    differing if isinstance(differing, str) else ", ".join(differing),
+                    differing if isinstance(differing, str) else ", ".join(map(str, differing)),
                     f"the same for both, such as {name} beside routes",
                     reason=f"differs from that of {one.prefix}, which leads to the same objects",
                     source=source,

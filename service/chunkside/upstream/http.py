@@ -7,8 +7,10 @@ import logging
 import math
 import random
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Final
 
+from chunkside.core.cors import without_grants
 from chunkside.core.request import SAFE_METHODS
 from chunkside.gateway.errors import (
     OriginError,
@@ -19,13 +21,13 @@ from chunkside.gateway.errors import (
 )
 from chunkside.gateway.ports import Clock, Observer, OriginRequest
 from chunkside.upstream.breaker import FIRST_REST_SECONDS, Admitted, Breaker, Refused
+from chunkside.upstream.hops import Hops, Means
 from chunkside.upstream.retries import (
     RETRIED_STATUSES,
     RetryBudget,
     pause_before_retry,
     told_pause,
 )
-from chunkside.upstream.tls import Authorities
 from chunkside.upstream.wire import HttpResponse, Times, Wire
 
 log = logging.getLogger(__name__)
@@ -51,7 +53,7 @@ class HttpUpstream:
         *,
         via: bytes,
         clock: Clock,
-        authorities: Authorities | None = None,
+        means: Means | None = None,
         pause: Pause = asyncio.sleep,
     ) -> None:
         self._location = location
@@ -59,7 +61,10 @@ class HttpUpstream:
         self._observer = observer
         self._clock = clock
         self._rest = pause
-        self._wire = Wire(location, times, observer, via, authorities or Authorities(None))
+        means = means or Means()
+        self._wire = Wire(location, times, observer, via, means.tls)
+        self._hops = Hops(self._wire, location, observer, means)
+        self._has_credential = means.has_own_credential
         # A probe is one try.
         self._breaker = Breaker(probe_seconds=times.deadline)
         self._told_state = self._breaker.state
@@ -83,6 +88,9 @@ class HttpUpstream:
             self._tell_state()
         if isinstance(outcome, OriginError):
             raise outcome
+        if self._has_credential:
+            # What the origin lets pages read for their own users is not theirs to read by ours.
+            outcome.head = replace(outcome.head, fields=without_grants(outcome.head.fields))
         return outcome
 
     def _tell_state(self) -> None:
@@ -135,7 +143,7 @@ class HttpUpstream:
         self, request: OriginRequest, seconds: float, left: float, *, is_anew: bool = False
     ) -> Outcome:
         try:
-            return await self._wire.send(request, seconds, left, is_anew=is_anew)
+            return await self._hops.send(request, seconds, left, is_anew=is_anew)
         except OriginNotAsked:
             self._observer.upstream_spared("queue")
             raise

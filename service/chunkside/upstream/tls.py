@@ -1,84 +1,87 @@
-"""Whose certificates an origin may show: the system's authorities, or those of a file."""
+"""Whose certificates an origin may show, and which one the sidecar shows itself."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import os
 import ssl
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
-log = logging.getLogger(__name__)
-
-# A file is looked at again after so long, where a connection may be needed.
-LOOK_AGAIN_SECONDS: Final = 5.0
-
-_Mark = tuple[int, int, int]
+from chunkside.upstream.watched import UnfitFile, Watched
 
 
-class UnfitAuthorities(Exception):
-    """A file holds no certificates that can be used; the text says why."""
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """In PEM: authorities to believe in place of the system's; a certificate to show with what
+    leads to its authority, and its key, which may stand in the same file.
+    """
+
+    ca: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
 
 
-def context_of(ca_file: Path) -> ssl.SSLContext:
-    """Believes the authorities in `ca_file` and no other. Raises UnfitAuthorities."""
+def context_of(files: TlsFiles) -> ssl.SSLContext:
+    """Raises UnfitFile."""
     try:
-        context = ssl.create_default_context(cafile=str(ca_file))
+        context = ssl.create_default_context(cafile=files.ca)
     except ssl.SSLError as error:
-        raise UnfitAuthorities("no certificates in PEM") from error
+        raise UnfitFile("no certificates in PEM") from error
     except OSError as error:
-        raise UnfitAuthorities(error.strerror or str(error)) from error
+        raise UnfitFile(error.strerror or str(error)) from error
     # Whoever speaks HTTP/2 as well must be told that this doesn't.
     context.set_alpn_protocols(["http/1.1"])
+    if files.certificate is not None:
+        _load(context, files.certificate, files.key)
     return context
 
 
-class Authorities:
-    """Those in `ca_file`, also after it was exchanged; without one the system's. Raises
-    UnfitAuthorities.
-
-    A file that became useless is said so once, and what was read before goes on counting.
-    """
-
-    def __init__(self, ca_file: Path | None) -> None:
-        self._ca_file = ca_file
-        self._context: ssl.SSLContext | None = None
-        self._mark: _Mark | None = None
-        self._looked_at = float("-inf")
-        self._is_useless = False
-        if ca_file is not None:
-            self._mark, self._context = _mark_of(ca_file), context_of(ca_file)
-
-    async def context(self) -> ssl.SSLContext | bool:
-        """What aiohttp takes for `ssl`."""
-        if self._ca_file is None or self._context is None:
-            return True
-        now = asyncio.get_running_loop().time()
-        if now - self._looked_at >= LOOK_AGAIN_SECONDS:
-            self._looked_at = now
-            await self._look(self._ca_file)
-        return self._context
-
-    async def _look(self, ca_file: Path) -> None:
-        try:
-            mark = await asyncio.to_thread(_mark_of, ca_file)
-            if mark == self._mark:
-                return
-            self._context = await asyncio.to_thread(context_of, ca_file)
-        except UnfitAuthorities as error:
-            if not self._is_useless:
-                log.warning("upstream_ca_file %s can't be used any more: %s", ca_file, error)
-            self._is_useless = True
-            return
-        self._mark, self._is_useless = mark, False
-        log.info("upstream_ca_file %s was read again", ca_file)
-
-
-def _mark_of(ca_file: Path) -> _Mark:
-    """Differs once another file is there, or other bytes."""
+def _load(context: ssl.SSLContext, certificate: Path, key: Path | None) -> None:
     try:
-        found = os.stat(ca_file)
+        context.load_cert_chain(certificate, key, _no_password)
+    except _Locked as error:
+        raise UnfitFile("the key asks for a password, and none can be given") from error
+    except ssl.SSLError as error:
+        raise UnfitFile(_words(error)) from error
     except OSError as error:
-        raise UnfitAuthorities(error.strerror or str(error)) from error
-    return found.st_ino, found.st_mtime_ns, found.st_size
+        raise UnfitFile(error.strerror or str(error)) from error
+
+
+class _Locked(Exception):
+    pass
+
+
+def _no_password() -> str:
+    # Else OpenSSL would ask for it at the terminal.
+    raise _Locked
+
+
+def _words(error: ssl.SSLError) -> str:
+    if error.reason in ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH"):
+        return "the key is not that of the certificate"
+    return "no certificate in PEM with its key"
+
+
+class Tls:
+    """What connections are made by, also after files were exchanged. Raises UnfitFile."""
+
+    def __init__(self, files: TlsFiles) -> None:
+        self._elsewhere = _watched(TlsFiles(files.ca))
+        self.shows_certificate = files.certificate is not None
+        self._here = _watched(files) if self.shows_certificate else self._elsewhere
+
+    async def context(self, *, is_elsewhere: bool = False) -> ssl.SSLContext | bool:
+        """What aiohttp takes for `ssl`. `is_elsewhere`: for an origin that is not the one which our
+        certificate is for.
+        """
+        watched = self._elsewhere if is_elsewhere else self._here
+        return True if watched is None else await watched.current()
+
+
+def _watched(files: TlsFiles) -> Watched[ssl.SSLContext] | None:
+    named = {
+        "upstream_ca_file": files.ca,
+        "upstream_cert_file": files.certificate,
+        "upstream_key_file": files.key,
+    }
+    there = {setting: file for setting, file in named.items() if file is not None}
+    return Watched(there, lambda: context_of(files)) if there else None

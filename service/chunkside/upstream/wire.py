@@ -34,9 +34,11 @@ from chunkside.gateway.errors import (
     OriginUnreachable,
 )
 from chunkside.gateway.ports import Observer, OriginRequest
-from chunkside.upstream.tls import Authorities
+from chunkside.upstream.tls import Tls
 
 _READ_BYTES: Final = 256 << 10
+_SKIPPED_BYTES: Final = 64 << 10
+_SKIP_SECONDS: Final = 1.0
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
 _BODILESS: Final = frozenset({204, 304})
 _TOKEN: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -60,13 +62,13 @@ class Wire:
     """`location`: scheme, host and port. `via` is what requests say of this process."""
 
     def __init__(
-        self, location: str, times: Times, observer: Observer, via: bytes, authorities: Authorities
+        self, location: str, times: Times, observer: Observer, via: bytes, tls: Tls
     ) -> None:
         self._location = location
         self._times = times
         self._observer = observer
         self._via = via
-        self._authorities = authorities
+        self._tls = tls
         self._waiting = 0
         self._session = aiohttp.ClientSession(
             connector=Connector(limit=times.connections, ttl_dns_cache=10),
@@ -88,15 +90,22 @@ class Wire:
         await self._session.close()
 
     async def send(
-        self, request: OriginRequest, seconds: float, left: float, *, is_anew: bool = False
+        self,
+        request: OriginRequest,
+        seconds: float,
+        left: float,
+        *,
+        is_anew: bool = False,
+        elsewhere: str | None = None,
     ) -> HttpResponse:
         """Sends a request once. A connection is waited for up to `left` seconds; then its answer's
         head may take `seconds`, connecting and sending included, but no longer than is left. With
         a body `seconds` count from the last piece that was sent, and `left` bounds the wait alone.
-        `is_anew`: on a connection that nothing was sent on before.
+        `is_anew`: on a connection that nothing was sent on before. `elsewhere`: the location to ask
+        in the place of our own.
         """
-        loop = asyncio.get_running_loop()
-        until = loop.time() + left
+        until = asyncio.get_running_loop().time() + left
+        where = elsewhere or self._location
         is_bound = request.content is None and request.method in SAFE_METHODS
         started = time.perf_counter()
         status: int | None = None
@@ -105,7 +114,7 @@ class Wire:
             async with asyncio.timeout(min(seconds, left) if is_bound else seconds) as timeout:
                 patience = _Patience(timeout, seconds, until if is_bound else None)
                 try:
-                    answer = await self._request(request, patience, until, is_anew=is_anew)
+                    answer = await self._request(where, request, patience, until, is_anew=is_anew)
                 finally:
                     patience.end()
             status = answer.status
@@ -118,9 +127,10 @@ class Wire:
             was_sent = False
             raise
         except (TimeoutError, aiohttp.ServerTimeoutError) as error:
-            raise self._too_slow(error, min(seconds, left) if is_bound else seconds) from error
+            allowed = min(seconds, left) if is_bound else seconds
+            raise self._too_slow(where, error, allowed) from error
         except (aiohttp.ClientError, OSError, ssl.SSLError) as error:
-            raise self._failed(error) from error
+            raise _failed(where, error) from error
         finally:
             if was_sent:
                 self._observer.upstream_answered(
@@ -128,19 +138,25 @@ class Wire:
                 )
 
     async def _request(
-        self, request: OriginRequest, patience: _Patience, until: float, *, is_anew: bool
+        self,
+        where: str,
+        request: OriginRequest,
+        patience: _Patience,
+        until: float,
+        *,
+        is_anew: bool,
     ) -> aiohttp.ClientResponse:
         wait_token = around_waits.set(lambda: self._in_line(patience, until))
         new_token = needs_new_connection.set(is_anew)
         try:
             return await self._session.request(
                 request.method,
-                exact_url(self._location, request.target),
+                exact_url(where, request.target),
                 headers=self._headers(request),
                 data=self._data(request, patience),
                 expect100=request.content is not None and request.content.is_held_back,
                 allow_redirects=False,
-                ssl=await self._authorities.context(),
+                ssl=await self._tls.context(is_elsewhere=where != self._location),
                 timeout=self._timeout(request),
             )
         finally:
@@ -176,25 +192,12 @@ class Wire:
             total=None, sock_connect=times.connect, sock_read=max(reads, times.first_byte)
         )
 
-    def _too_slow(self, error: BaseException, first_byte: float) -> OriginError:
+    def _too_slow(self, where: str, error: BaseException, first_byte: float) -> OriginError:
         if isinstance(error, aiohttp.ConnectionTimeoutError):
             return OriginUnreachable(
-                f"{self._location} accepted no connection within {self._times.connect:g} s."
+                f"{where} accepted no connection within {self._times.connect:g} s."
             )
-        return OriginTooSlow(f"No answer from {self._location} within {first_byte:.3g} s.")
-
-    def _failed(self, error: Exception) -> OriginError:
-        where = self._location
-        if isinstance(error, aiohttp.ClientConnectorError):
-            why = error.os_error.strerror or str(error.os_error)
-            return OriginUnreachable(
-                f"{where} can't be connected to: {why}. Is the origin up, and the setting upstream "
-                "right?"
-            )
-        if isinstance(error, aiohttp.ClientConnectionError | OSError):
-            return OriginUnreachable(f"{where} broke the connection off: {error}".rstrip(": "))
-        said = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
-        return OriginNonsense(f"{where} sent no HTTP that makes sense: {said.splitlines()[0]}")
+        return OriginTooSlow(f"No answer from {where} within {first_byte:.3g} s.")
 
     def _headers(self, request: OriginRequest) -> CIMultiDict[str]:
         headers: CIMultiDict[str] = CIMultiDict()
@@ -217,6 +220,19 @@ class Wire:
             self._observer.upstream_sent(len(chunk))
             yield chunk
             patience.renew()
+
+
+def _failed(where: str, error: Exception) -> OriginError:
+    if isinstance(error, aiohttp.ClientConnectorError):
+        why = error.os_error.strerror or str(error.os_error)
+        return OriginUnreachable(
+            f"{where} can't be connected to: {why}. Is the origin up, and the setting upstream "
+            "right?"
+        )
+    if isinstance(error, aiohttp.ClientConnectionError | OSError):
+        return OriginUnreachable(f"{where} broke the connection off: {error}".rstrip(": "))
+    said = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
+    return OriginNonsense(f"{where} sent no HTTP that makes sense: {said.splitlines()[0]}")
 
 
 class _Patience:
@@ -256,6 +272,21 @@ class HttpResponse:
                 yield chunk
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise BodyTorn from error
+
+    async def skip(self) -> None:
+        """Lets go of it, if soon read to its end so that its connection can be used again."""
+        skipped = 0
+        try:
+            async with asyncio.timeout(_SKIP_SECONDS):
+                async for chunk in self.chunks():
+                    skipped += len(chunk)
+                    if skipped > _SKIPPED_BYTES:
+                        break
+        except (BodyTorn, TimeoutError):
+            # That connection is none to use again.
+            pass
+        finally:
+            self.close()
 
     def close(self) -> None:
         # A connection whose answer was read to its end went back to the pool by itself.

@@ -1,0 +1,87 @@
+"""The sidecar's own credential: a field that it adds to what it asks, with a secret from a file."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Final, Literal
+
+from chunkside.core.fields import HOP_BY_HOP
+from chunkside.upstream.watched import UnfitFile, Watched
+
+CredentialKind = Literal["bearer", "basic", "header"]
+Line = tuple[bytes, bytes]
+
+_MOST_BYTES: Final = 32 << 10
+_CONTROL: Final = re.compile(rb"[\x00-\x1f\x7f]")
+_NAME: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+# What frames a request, or says where it goes.
+_NOT_FOR_USE: Final = HOP_BY_HOP | {b"host", b"content-length", b"expect", b"via"}
+
+
+def credential_line(kind: CredentialKind, file: Path) -> Line:
+    """Name and value of the field. Raises UnfitFile, which never shows what the file holds."""
+    secret = _secret(file)
+    match kind:
+        case "bearer":
+            if b" " in secret:
+                raise UnfitFile("a space in it: it holds the token alone, without `Bearer`")
+            return b"Authorization", b"Bearer " + secret
+        case "basic":
+            if b":" not in secret:
+                raise UnfitFile("no colon in it: it holds `user:password`")
+            return b"Authorization", b"Basic " + base64.b64encode(secret)
+        case "header":
+            return _named(secret)
+
+
+def _named(secret: bytes) -> Line:
+    name, colon, value = secret.partition(b":")
+    value = value.strip(b" ")
+    if not colon or _NAME.fullmatch(name) is None or not value:
+        raise UnfitFile("no header field in it: it holds one line, `Name: value`")
+    if name.lower() in _NOT_FOR_USE:
+        raise UnfitFile("it names a field that belongs to the connection")
+    return name, value
+
+
+def _secret(file: Path) -> bytes:
+    """What the file holds, less line ends at its end."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as opened:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise UnfitFile("not a regular file")
+            held = opened.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise UnfitFile(error.strerror or str(error)) from error
+    if len(held) > _MOST_BYTES:
+        raise UnfitFile(f"longer than {_MOST_BYTES} bytes")
+    secret = held.rstrip(b"\r\n")
+    if not secret:
+        raise UnfitFile("empty")
+    if _CONTROL.search(secret):
+        raise UnfitFile("a control character or a further line in it")
+    try:
+        secret.decode()
+    except UnicodeDecodeError:
+        raise UnfitFile("not UTF-8") from None
+    return secret
+
+
+class Credential:
+    """Also after its file was exchanged. Raises UnfitFile."""
+
+    def __init__(self, kind: CredentialKind, file: Path) -> None:
+        self._watched = Watched({"upstream_auth_file": file}, lambda: credential_line(kind, file))
+
+    async def line(self) -> Line:
+        return await self._watched.current()
+
+    async def line_after(self, refused: Line) -> Line | None:
+        """What the file holds in the place of what an origin refused; None if nothing else."""
+        line = await self._watched.look()
+        return None if line == refused else line

@@ -1,0 +1,155 @@
+"""What follows from a credential of the sidecar's own, and what is refused because of it."""
+
+import pytest
+
+from chunkside.settings import (
+    ConfigurationError,
+    allows_writes,
+    cautions,
+    forecast,
+    identity_of,
+    load_settings,
+    refuse_open_ports,
+    require_routes,
+)
+
+HOME = {"upstream": "https://host"}
+BEARER = {"upstream_auth": "bearer", "upstream_auth_file": "/run/token"}
+SHOWN = {"upstream_cert_file": "/run/cert.pem"}
+
+
+def route(**values):
+    [one] = require_routes(load_settings(values, {}))
+    return one
+
+
+@pytest.mark.parametrize(
+    ("values", "identity"),
+    [
+        ({}, ""),
+        ({"upstream_auth": "none", "upstream_auth_file": "/run/token"}, ""),
+        (BEARER, "bearer /run/token"),
+        ({**BEARER, "upstream_auth": "header"}, "header /run/token"),
+        (SHOWN, "certificate /run/cert.pem"),
+        (BEARER | SHOWN, "bearer /run/token certificate /run/cert.pem"),
+        ({**SHOWN, "upstream": "http://host"}, ""),
+        ({**BEARER, "upstream_auth_file": "/run/\udcff"}, "bearer /run/\\udcff"),
+    ],
+)
+def test_it_is_known_by_what_names_it(values, identity):
+    one = route(**HOME | values)
+    assert identity_of(one) == identity
+    assert allows_writes(one) == (not identity)
+
+
+@pytest.mark.parametrize("said", [True, False])
+@pytest.mark.parametrize("values", [{}, BEARER])
+def test_what_is_said_of_writes_goes_before(values, said):
+    assert allows_writes(route(**HOME | values, allow_writes=said)) == said
+
+
+@pytest.mark.parametrize("kind", ["aws", "gcp", "azure"])
+def test_the_clouds_own_ways_come_later(kind):
+    with pytest.raises(ConfigurationError, match=f"{kind} is not supported yet in this version"):
+        load_settings(HOME | {"upstream_auth": kind}, {})
+
+
+def test_another_word_is_refused_with_those_that_there_are():
+    with pytest.raises(ConfigurationError, match="bearer or basic or header; did you mean bearer"):
+        load_settings(HOME | {"upstream_auth": "baerer"}, {})
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:8100", "[::]:8100", "10.0.0.1:8100", "box:8100"])
+@pytest.mark.parametrize("values", [BEARER, SHOWN])
+def test_whoever_reaches_the_machine_is_not_let_use_it(listen, values, tmp_path):
+    settings = load_settings(HOME | values | {"listen": f"localhost:1,{listen}"}, {})
+    with pytest.raises(ConfigurationError) as refused:
+        refuse_open_ports(settings)
+    assert str(refused.value).startswith(f"chunkside: listen='{listen}': ")
+    assert "set allowed_clients" in str(refused.value)
+    problems = forecast(settings, {"XDG_CACHE_HOME": str(tmp_path)}).problems
+    assert "listen" in [problem.setting for problem in problems]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"listen": "0.0.0.0:8100"},
+        BEARER | {"listen": "localhost:1,127.0.0.2:1,[::1]:2,unix:/run/s"},
+        BEARER | {"listen": "0.0.0.0:8100", "allowed_clients": "10.0.0.0/8"},
+        SHOWN | {"listen": "0.0.0.0:8100", "upstream": "http://host"},
+    ],
+    ids=["no credential", "this machine", "listed clients", "a certificate shown to nobody"],
+)
+def test_where_nobody_else_can_use_it_ports_may_be_open(values):
+    refuse_open_ports(load_settings(HOME | values, {}))
+
+
+def test_one_route_s_credential_counts_for_the_port_of_all():
+    routes = [{"prefix": "/a", **HOME}, {"prefix": "/b", "upstream": "https://b", **BEARER}]
+    settings = load_settings({"routes": routes, "listen": "0.0.0.0:1"}, {})
+    with pytest.raises(ConfigurationError, match="https://b"):
+        refuse_open_ports(settings)
+
+
+@pytest.mark.parametrize(
+    ("upstream", "is_told"),
+    [
+        ("http://host", True),
+        ("http://10.0.0.1:9000", True),
+        ("https://host", False),
+        ("http://localhost:9000", False),
+        ("http://127.0.0.5:9000", False),
+        ("http://[::1]:9000", False),
+    ],
+)
+def test_a_secret_in_the_clear_is_a_caution(upstream, is_told):
+    told = cautions(load_settings({"upstream": upstream, **BEARER}, {}))
+    assert ["reads the secret of upstream_auth_file" in line for line in told] == [True] * is_told
+
+
+def test_check_says_what_is_sent_shown_and_followed(tmp_path):
+    more = {"follow_redirects": "*.b.org,c:1", "allowed_clients": "10.0.0.0/8"}
+    settings = load_settings(HOME | BEARER | SHOWN | more, {})
+    lines = "\n".join(forecast(settings, {"XDG_CACHE_HOME": str(tmp_path)}).lines)
+    assert "own credential: bearer, from /run/token; what clients bring in Authorization," in lines
+    assert "own certificate: from /run/cert.pem" in lines
+    assert "redirects of reads are followed to *.b.org, c:1; others pass through" in lines
+    assert "clients: from 10.0.0.0/8 and by sockets; others are refused with 403" in lines
+    assert "writes: refused with 405" in lines
+
+
+@pytest.mark.parametrize(
+    "hosts",
+    [
+        "https://a",
+        "a/b",
+        "*",
+        "*.",
+        "*.org",
+        "a*.org",
+        "*.10.0.0.1",
+        "a:0",
+        "a:99999",
+        "user@a",
+        "a b",
+    ],
+)
+def test_what_is_no_host_to_follow_to_is_refused(hosts):
+    with pytest.raises(ConfigurationError, match="follow_redirects"):
+        load_settings(HOME | {"follow_redirects": hosts}, {})
+
+
+@pytest.mark.parametrize("networks", ["10.0.0.1/8", "10.0.0.0/33", "here", "10.0.0", "*"])
+def test_what_is_no_network_is_refused(networks):
+    with pytest.raises(ConfigurationError, match="allowed_clients"):
+        load_settings(HOME | {"allowed_clients": networks}, {})
+
+
+def test_routes_to_the_same_objects_must_agree_on_what_is_followed():
+    routes = [
+        {"prefix": "/a", "upstream": "https://host/x", "follow_redirects": "b"},
+        {"prefix": "/c", "upstream": "https://host/x"},
+    ]
+    with pytest.raises(ConfigurationError, match="follow_redirects"):
+        load_settings({"routes": routes}, {})
