@@ -99,6 +99,8 @@ def policy_of(settings: RouteSettings, budget_bytes: int) -> Policy:
         obeys_origin=settings.upstream_cache_control == "obey",
         obeys_clients=settings.client_cache_control == "obey",
         forwards_cookies=settings.cookies == "forward",
+        client_credentials=settings.client_credentials,
+        targeted=tuple(name.lower().encode() for name in settings.targeted_cache_control),
     )
 
 
@@ -133,4 +135,5 @@ def route_of(configured: ConfiguredRoute, secret: bytes) -> Route:
         forwards_cookies=settings.cookies == "forward",
         at=configured.prefix.removesuffix("/").encode(),
         pages=_pages(settings),
+        client_credentials=settings.client_credentials,
     )

@@ -38,6 +38,7 @@ class NotStored(StrEnum):
     SWITCHED_OFF = "off"
     UNASKED = "unasked"
     RANGE = "range"
+    AUTHORIZATION = "authorization"
 
 
 # What `decide` returns: what to do with a request.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from chunkside.core.fields import Fields
-from chunkside.core.key import CacheKey, KeyClass
+from chunkside.core.key import CacheKey, KeyClass, Namespace
 
 Control = Literal["refresh", "bypass"]
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PROPFIND", "REPORT", "SEARCH"})
@@ -20,6 +20,8 @@ class Request:
     `fields` are the end-to-end fields that may be forwarded, Host not among them. `is_signed`: the
     client's own signature is on it, so that it passes verbatim and proves nothing to the cache.
     `control`: what `Chunkside-Control` says: ask the origin anew, or leave the cache out of it.
+    `own_space`: the client's own partition, where `key` lies in what all credentials share; None
+    where it lies there itself.
     """
 
     method: str
@@ -30,6 +32,12 @@ class Request:
     has_body: bool = False
     is_signed: bool = False
     control: Control | None = None
+    own_space: Namespace | None = None
+
+    @property
+    def absence_key(self) -> CacheKey:
+        """Where an absence is remembered: what one credential doesn't see another may."""
+        return self.key if self.own_space is None else CacheKey(self.own_space, self.key.target)
 
     @property
     def is_safe(self) -> bool:

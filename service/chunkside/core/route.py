@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from chunkside.core.cors import Pages
-from chunkside.core.credentials import is_signed, partition
+from chunkside.core.credentials import is_presigned, is_signed, partition, stripped
 from chunkside.core.decision import Refuse
 from chunkside.core.fields import Fields
 from chunkside.core.key import (
+    ALL_CREDENTIALS,
     CacheKey,
+    ClientCredentials,
     Namespace,
     classify,
     key_target,
@@ -35,7 +37,8 @@ class Route:
     """`location`: the origin's scheme, host and port. `prefix`: the upstream's path; `at`: the path
     on the data port in whose place it stands; no slash at the end of either. `secret` keys the
     partition hash. Names of fields and query parameters in lower case. `pages`: those that may
-    read whatever the origin says of it; None where that is the origin's to say.
+    read whatever the origin says of it; None where that is the origin's to say. `identity` names
+    the sidecar's own credential, "" for none.
     """
 
     name: str
@@ -48,6 +51,8 @@ class Route:
     forwards_cookies: bool = False
     at: bytes = b""
     pages: Pages | None = None
+    client_credentials: ClientCredentials = "partition"
+    identity: str = ""
 
     def request(
         self, method: str, raw_target: bytes, fields: Fields, *, has_body: bool
@@ -78,7 +83,9 @@ class Route:
         fields = fields.end_to_end(not_forwarded)
         if method == "OPTIONS":
             fields = _one_hop_less(fields)
-        space = Namespace(self.location, "", partition(fields, self.credential_names, self.secret))
+        if self.client_credentials == "strip" and not is_presigned(target):
+            fields = stripped(fields, self.credential_names, has_body=has_body)
+        space, own_space = self._spaces(fields)
         return Request(
             method=method,
             target=target,
@@ -88,7 +95,20 @@ class Route:
             has_body=has_body,
             is_signed=is_signed(target, fields),
             control=_CONTROLS.get(control),
+            own_space=own_space,
         )
+
+    def _spaces(self, fields: Fields) -> tuple[Namespace, Namespace | None]:
+        """Where what a client may have lies; and, if that is where all have it, the client's own
+        partition.
+        """
+        if self.client_credentials == "strip":
+            return Namespace(self.location, self.identity), None
+        held = partition(fields, self.credential_names, self.secret)
+        own = Namespace(self.location, self.identity, held)
+        if self.client_credentials == "share":
+            return Namespace(self.location, self.identity, ALL_CREDENTIALS), own
+        return own, None
 
     def origin_path(self, data_port_target: bytes) -> bytes:
         """The target as sent to the origin, of one as sent to the data port.

@@ -31,6 +31,12 @@ def cautions(settings: Settings) -> list[str]:
                 f"{label}metadata_ttl is infinity: an array that is rewritten at the origin is "
                 "never noticed"
             )
+        is_removed = "cookie" in {name.lower() for name in own.credential_headers}
+        if own.cookies == "forward" and own.client_credentials == "strip" and is_removed:
+            told.append(
+                f"{label}cookies is forward, and yet client_credentials=strip removes Cookie, "
+                "which credential_headers names"
+            )
         told += [
             f"{label}upstream is this sidecar's own {setting} {address}: requests would run in a "
             "circle"

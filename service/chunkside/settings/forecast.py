@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
+from chunkside.core.key import ClientCredentials
 from chunkside.settings.addresses import ListenAddress, TcpAddress
 from chunkside.settings.cache_directory import locate_cache
 from chunkside.settings.cautions import cautions
@@ -25,6 +27,12 @@ from chunkside.settings.quantities import format_size_rounded as shown_size
 from chunkside.settings.route_settings import RouteSettings
 from chunkside.settings.sources import require_routes
 from chunkside.store.filesystem import Chosen, Filesystem, MemoryOnly, Volume, measure
+
+_CREDENTIALS: Final[dict[ClientCredentials, str]] = {
+    "partition": "forwarded; each gets only what was learned with it",
+    "strip": "removed, signatures in headers too; all share what is stored",
+    "share": "forwarded; bodies answer all, whoever brought them, absences only who saw them",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +98,7 @@ def _reach(settings: Settings) -> list[str]:
     lines.append(f"metrics and admin: {admin}")
     for label, own in _each(settings):
         lines.append(f"{label}writes: {'forwarded' if own.allow_writes else 'refused with 405'}")
+        lines.append(f"{label}clients' credentials: {_CREDENTIALS[own.client_credentials]}")
     return [*lines, *(f"warning: {caution}" for caution in cautions(settings))]
 
 
@@ -151,7 +160,10 @@ def _lifetimes(settings: RouteSettings) -> str:
     )
     bodies = f"bodies {format_duration(settings.ttl)} where the origin says nothing"
     metadata = f"metadata {format_duration(settings.metadata_ttl)} at most"
-    return f"lifetimes: {bodies}, {absences}, {metadata}"
+    obeys = settings.upstream_cache_control == "obey"
+    plain = "Cache-Control" if obeys else "no-store in Cache-Control"
+    told = ", else ".join([*settings.targeted_cache_control, plain])
+    return f"lifetimes: {bodies}, {absences}, {metadata}; the origin says so in {told}"
 
 
 def _kind(filesystem: Filesystem) -> str:
