@@ -362,7 +362,7 @@ def conclude_absence(
     return StoreAbsence(seconds, any_origin) if seconds > 0 else PassOn(NotStored.SWITCHED_OFF)
 
 
-def wants_proof(request: Request, status: int, policy: Policy) -> bool:
+def wants_proof(request: Request, status: int, answered: Fields, policy: Policy) -> bool:
     """Whether a relayed answer makes it worth while to ask whether the key is absent.
 
     A HEAD or a range that is answered 404 proves nothing; a full GET does, and its marker answers
@@ -370,8 +370,8 @@ def wants_proof(request: Request, status: int, policy: Policy) -> bool:
     """
     return (
         policy.negative_scope == "all"
-        and policy.cache_missing
         and status in policy.absent_statuses
+        and absence_lifetime(answered, request.key_class, policy) > 0
         and not _must_not_touch_the_cache(request)
         and (request.method == "HEAD" or range_form(request.fields) == "single")
     )

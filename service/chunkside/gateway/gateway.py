@@ -102,7 +102,7 @@ class Gateway:
         return self._seek_proof(request, reply)
 
     def _seek_proof(self, request: Request, reply: Reply) -> Reply:
-        if wants_proof(request, reply.status, self._edges.policy):
+        if wants_proof(request, reply.status, reply.fields, self._edges.policy):
             self.fills.prove_absence(as_full_get(request))
         return reply
 
