@@ -277,7 +277,9 @@ def _plain(value: object) -> object:
     match value:
         case float():
             return _seconds(value)
-        case tuple() | frozenset():
+        case tuple():
+            return list(value)
+        case frozenset():
             return sorted(value)
         case _:
             return value

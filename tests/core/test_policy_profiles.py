@@ -5,12 +5,20 @@ from dataclasses import replace
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from chunkside.core.decision import Fill, Forward, NotStored, PassOn, Serve, StoreBody
+from chunkside.core.decision import (
+    Fill,
+    Forward,
+    NotStored,
+    PassOn,
+    Serve,
+    StoreAbsence,
+    StoreBody,
+)
 from chunkside.core.directives import told_by
 from chunkside.core.entry import Now
 from chunkside.core.freshness import Policy, origin_lifetime
 from chunkside.core.key import ALL_CREDENTIALS, CacheKey, Namespace
-from chunkside.core.policy import conclude, decide
+from chunkside.core.policy import conclude, conclude_absence, decide
 from tests.core.samples import NOW, fields, head, present, request
 
 OURS = (b"cdn-cache-control",)
@@ -121,3 +129,31 @@ def test_what_is_served_by_default_the_rfc_allows_or_the_table_names(
     event(f"wishes: {bool(wishes)}, no lifetime: {has_no_lifetime}")
     assert wishes or has_no_lifetime
     assert b"no-cache" not in told_by(fields(*answered), OURS).directives
+
+
+@given(ANSWERS, st.sampled_from([404, 410]), CREDENTIALS)
+@settings(max_examples=500, deadline=None)
+def test_an_absence_that_is_remembered_by_default_the_rfc_allows_or_the_table_names(
+    answered, status, credentials
+):
+    mode, partition = credentials
+    own = Namespace("http://origin:80") if mode == "share" else None
+    key = CacheKey(Namespace("http://origin:80", "", partition), b"/a")
+    asked = replace(request(target=b"/a"), key=key, own_space=own)
+    default, strict = (replace(each, client_credentials=mode) for each in (DEFAULT, STRICT))
+    by_default, strictly = (
+        conclude_absence(asked, head(status, *answered), b"", each) for each in (default, strict)
+    )
+    if not isinstance(by_default, StoreAbsence):
+        assert not isinstance(strictly, StoreAbsence)
+        return
+    if isinstance(strictly, StoreAbsence):
+        event("both")
+        assert by_default.lifetime <= strictly.lifetime
+        return
+    directives, is_targeted = told_by(fields(*answered), OURS)
+    given = origin_lifetime(fields(*answered), targeted=OURS)
+    has_none = given is None or (not given and not is_targeted)
+    is_private = strictly == PassOn(NotStored.PRIVATE) and not is_targeted
+    event(f"private: {is_private}, no lifetime: {has_none}")
+    assert has_none or (is_private and b"private" in directives)
