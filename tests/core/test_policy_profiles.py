@@ -93,7 +93,7 @@ CREDENTIALS = st.sampled_from(
 
 
 @given(ANSWERS, REQUESTS, REQUESTS, SECONDS, CREDENTIALS, st.booleans())
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=1000, deadline=None)
 def test_what_is_served_by_default_the_rfc_allows_or_the_table_names(
     answered, asked_first, asked, age, credentials, brings_one
 ):
