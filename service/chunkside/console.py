@@ -298,8 +298,10 @@ def _plain(value: object) -> object:
     match value:
         case float():
             return _seconds(value)
-        case tuple() | frozenset():
-            return sorted(each if isinstance(each, int) else str(each) for each in value)
+        case tuple():
+            return [each if isinstance(each, int) else str(each) for each in value]
+        case frozenset():
+            return sorted(value)
         case Path():
             # Where secrets lie is nobody's business who may look at a page.
             return "set"

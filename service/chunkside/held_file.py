@@ -47,7 +47,7 @@ def _key(route: Route, edges: Edges, request: FileRequest) -> CacheKey | Refuse:
         return asked
     if not request.partition:
         return asked.key
-    for key in _other_keys(edges, asked.key):
+    for key in (asked.key, *_other_keys(edges, asked.key)):
         if key.namespace.partition.startswith(request.partition):
             return key
     return _not_held(

@@ -22,6 +22,7 @@ from chunkside.settings import (
     RouteSettings,
     allows_writes,
     auth_kind,
+    client_credentials_of,
     differing,
     identity_of,
     other_answers,
@@ -212,6 +213,8 @@ def policy_of(configured: ConfiguredRoute, budget_bytes: int) -> Policy:
         obeys_origin=settings.upstream_cache_control == "obey",
         obeys_clients=settings.client_cache_control == "obey",
         forwards_cookies=settings.cookies == "forward",
+        client_credentials=client_credentials_of(settings),
+        targeted=tuple(name.lower().encode() for name in settings.targeted_cache_control),
     )
 
 
@@ -261,5 +264,5 @@ def route_of(configured: ConfiguredRoute, secret: bytes) -> Route:
         at=configured.prefix.removesuffix("/").encode(),
         pages=_pages(settings),
         identity=identity_of(configured),
-        takes_credentials_off=auth_kind(settings) is not None,
+        client_credentials=client_credentials_of(settings),
     )

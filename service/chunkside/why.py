@@ -38,9 +38,9 @@ async def explain(opened: OpenRoute, asked: WhyRequest) -> dict[str, object] | R
     if isinstance(request, Refuse):
         return request
     has_fallen = _has_fallen(edges, request)
-    if edges.look_up(request.key) is None:
+    if edges.known_of(request) is None:
         await opened.gateway.adoption.look(request.key, None)
-    entry, now = edges.look_up(request.key), edges.now()
+    entry, now = edges.known_of(request), edges.now()
     if isinstance(entry, Absent):
         entry = absence_under(entry, request.key_class, edges.policy)
     closed = edges.stamps.read(request.key.object).closed_until() - now.boot
@@ -53,7 +53,7 @@ async def explain(opened: OpenRoute, asked: WhyRequest) -> dict[str, object] | R
         "class": request.key_class,
         "asked_of_the_origin": route.location + _shown(request.target),
         "key": _shown(request.key.target),
-        "partition": _name(request.key.namespace.partition),
+        "partition": _name(request.absence_key.namespace.partition),
         "held": [await _told(each, edges, now) for each in _parts(entry)],
         "held_in_other_partitions": ", ".join(_other_partitions(edges, request)) or None,
         "a_fill_is_under_way": is_filling,
@@ -63,7 +63,9 @@ async def explain(opened: OpenRoute, asked: WhyRequest) -> dict[str, object] | R
 
 def _has_fallen(edges: Edges, request: Request) -> bool:
     """Whether something is still held that a write or a purge fell on: a look drops it."""
-    return edges.index.look_up(request.key) is not None and edges.look_up(request.key) is None
+    keys = {request.key, request.absence_key}
+    held = [key for key in keys if edges.index.look_up(key) is not None]
+    return any(edges.look_up(key) is None for key in held)
 
 
 def _verdict(
@@ -183,7 +185,9 @@ def _other_partitions(edges: Edges, request: Request) -> list[str]:
     return sorted(
         _name(other.namespace.partition) or "none, that of readers without a credential"
         for other in edges.index.keys_of(key.object)
-        if other != key and other.target == key.target and edges.look_up(other) is not None
+        if other not in (key, request.absence_key)
+        and other.target == key.target
+        and edges.look_up(other) is not None
     )
 
 

@@ -50,7 +50,7 @@ async def measure(count: int) -> None:
     for number in range(count):
         lease = house.edges.lease(house.key(target(number)))
         absent = Absent(404, house.now.now(), 300.0, lease.stamps.token, allows_any_origin=False)
-        house.edges.remember_absence(lease, absent)
+        house.edges.remember_absence(lease, absent, lease.key)
         index.end(lease)
     gc.collect()
     cost = (resident_bytes() - before) / count

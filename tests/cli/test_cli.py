@@ -138,6 +138,28 @@ def test_the_config_flag_may_stand_anywhere_and_is_read_before_the_rest(capsys, 
         assert "bodies 3s" in check(capsys, tmp_path, *flags)
 
 
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [
+        ("partition", "forwarded; each gets only what was learned with it"),
+        ("strip", "removed, signatures in headers too; all share what is stored"),
+        ("share", "forwarded; bodies answer all, whoever brought them, absences only who saw them"),
+    ],
+)
+def test_check_says_what_becomes_of_credentials(capsys, tmp_path, mode, words):
+    text = check(capsys, tmp_path, "--client-credentials", mode)
+    assert f"clients' credentials: {words}\n" in text
+
+
+def test_check_says_in_which_field_the_origin_tells_lifetimes(capsys, tmp_path):
+    text = check(capsys, tmp_path, "--targeted-cache-control=CDN-Cache-Control,X-Us")
+    assert "says so in CDN-Cache-Control, else X-Us, else Cache-Control\n" in text
+    text = check(capsys, tmp_path, "--upstream-cache-control=ignore")
+    assert "says so in Chunkside-Cache-Control, else no-store in Cache-Control\n" in text
+    text = check(capsys, tmp_path, "--targeted-cache-control=")
+    assert "says so in Cache-Control\n" in text
+
+
 def test_check_says_of_each_route_what_would_happen(capsys, tmp_path):
     routes = (
         '[{"prefix": "/era5", "upstream": "https://h/bucket/era5", "ttl": "1h",'

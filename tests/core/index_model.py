@@ -28,17 +28,35 @@ PATHS = {
     b"/a%3Fv=1": b"/a?v=1",
     b"/a/b": b"/a/b",
 }
+# Of those who share bodies; nothing else is learnt under these.
+OWN_PARTITIONS = (b"q", b"r")
 # Few, so that much happens to each.
-KEYS = [
+ASKED_KEYS = [
     *(CacheKey(Namespace(HERE), target) for target in PATHS),
     CacheKey(Namespace(HERE, "", b"p"), b"/a"),
     CacheKey(Namespace(HERE, "", b"p"), b"/%61"),
     CacheKey(Namespace(THERE), b"/a"),
+    CacheKey(Namespace(HERE, "", b"*"), b"/a"),
+    CacheKey(Namespace(HERE, "", b"*"), b"/%61"),
+]
+KEYS = ASKED_KEYS + [
+    CacheKey(Namespace(HERE, "", own), target)
+    for own in OWN_PARTITIONS
+    for target in (b"/a", b"/%61")
 ]
 
 
 def path_of(key: CacheKey) -> tuple[str, bytes]:
     return key.namespace.location, PATHS[key.target]
+
+
+def is_shared(key: CacheKey) -> bool:
+    return key.namespace.partition == b"*"
+
+
+def own_key(key: CacheKey, partition: bytes) -> CacheKey:
+    """Where one of those who share the bodies of a key remembers its absence."""
+    return CacheKey(Namespace(HERE, "", partition), key.target) if is_shared(key) else key
 
 
 def cost_of_marker(key: CacheKey) -> int:
@@ -241,15 +259,25 @@ class IndexModel:
         do_vary = what.variant != b"" and b"" not in kept
         return [held for each, held in kept.items() if each == what.variant or not do_vary]
 
-    def deny(self, key: CacheKey) -> list[Removal]:
+    def deny(self, key: CacheKey, but: Running | None = None) -> list[Removal]:
         for running in self.running:
-            running.is_denied = running.is_denied or running.lease.key == key
+            if running.lease.key == key and running is not but:
+                running.is_denied = True
         return self.forget(key, "replaced")
+
+    def contradicted(self, key: CacheKey) -> list[CacheKey]:
+        """Markers that bytes of a key are evidence against."""
+        if not is_shared(key):
+            return [key] if key in self.markers else []
+        return [other for other in self.markers if path_of(other) == path_of(key)]
 
     def refute(self, key: CacheKey) -> list[Removal]:
         for running in self.running:
             running.is_refuted = running.is_refuted or running.lease.key == key
-        return self.forget(key, "replaced") if key in self.markers else []
+        return self.forget_all(self.contradicted(key))
+
+    def forget_all(self, keys: list[CacheKey]) -> list[Removal]:
+        return [removal for key in keys for removal in self.forget(key, "replaced")]
 
     def fall(self, keys: list[CacheKey], reason: Reason) -> list[Removal]:
         self.revoke(keys)
@@ -305,7 +333,8 @@ class IndexModel:
         key, file = what.stored.key, only_body(what)
         if any(running.lease.key == key for running in self.running):
             return None
-        if key in self.markers:
+        same = [other for other in self.contradicted(key) if other.target == key.target]
+        if same:
             return None if file.part is None else [Removal("range", "replaced", file)]
         old, rivals = self.variant(key, file.variant), self.rivals(what.stored)
         if isinstance(what, Present) and isinstance(old, Present):
@@ -360,9 +389,14 @@ class IndexModel:
         return []
 
     def mark(self, key: CacheKey, absent: Absent, by: Running) -> list[Removal]:
+        """At the key itself, or at that of one of those who share it."""
         limits, cost = self.limits, cost_of_marker(key)
-        self.revoke([key], but=by)
-        removed = self.forget(key, "replaced")
+        removed = []
+        if key == by.lease.key:
+            self.revoke([key], but=by)
+        else:
+            removed = self.deny(by.lease.key, but=by)
+        removed += self.forget(key, "replaced")
         room = limits.budget_bytes - self.bytes_of_files() - sum(self.reserved)
         if limits.max_markers == 0 or cost > min(
             room, limits.memory_bytes - self.memory_of_files()

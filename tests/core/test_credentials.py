@@ -2,7 +2,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunkside.core.credentials import for_another_origin, is_signed, partition
+from chunkside.core.credentials import (
+    for_another_origin,
+    is_presigned,
+    is_signed,
+    partition,
+    stripped,
+)
 from chunkside.core.fields import Fields
 from tests.core.samples import fields
 
@@ -141,3 +147,33 @@ def test_another_origin_sees_no_credential_by_settings_or_by_nature():
     brought = Fields((name, b"1") for name in (*secret, b"X-Own", b"Range"))
     assert for_another_origin(brought, frozenset({b"x-own"})).names == {b"range"}
     assert for_another_origin(brought, frozenset()).names == {b"range", b"x-own"}
+
+
+SIGNATURE = [
+    "Authorization: AWS4-HMAC-SHA256 Credential=x",
+    *("X-Amz-Date: 20240101T000000Z", "X-Amz-Security-Token: t", "x-ms-date: x", "x-goog-date: x"),
+]
+HASHES = ["X-Amz-Content-Sha256: ab", "x-goog-content-sha256: ab"]
+
+
+def test_who_is_stripped_brings_no_credential():
+    brought = fields("Authorization: Bearer a", "x-API-key: k", "Accept: x", "X-Amz-Date: d")
+    assert stripped(brought, NAMES, has_body=False) == fields("Accept: x", "X-Amz-Date: d")
+
+
+def test_a_signature_is_stripped_with_all_that_it_brings():
+    brought = fields(*SIGNATURE, *HASHES, "Range: bytes=0-1", "x-amz-meta-a: b")
+    left = fields("Range: bytes=0-1", "x-amz-meta-a: b")
+    assert stripped(brought, NAMES, has_body=False) == left
+    assert stripped(brought, frozenset(), has_body=False) == left
+    assert not is_signed(b"/a", left)
+
+
+def test_what_a_signature_says_of_a_body_stays_with_it():
+    brought = fields(*SIGNATURE, *HASHES)
+    assert stripped(brought, NAMES, has_body=True) == fields(*HASHES)
+
+
+def test_a_signature_in_a_header_is_none_in_the_target():
+    assert not is_presigned(b"/a")
+    assert is_presigned(b"/a?sig=x")

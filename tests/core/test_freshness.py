@@ -1,5 +1,6 @@
 import math
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from chunkside.core.freshness import (
     absence_lifetime,
     absence_under,
     age,
-    cache_control,
+    heuristic_lifetime,
     initial_age,
     may_serve_stale,
     origin_lifetime,
@@ -23,64 +24,6 @@ from tests.core.samples import NOW, absent, earlier, fields, present, stored
 POLICY = Policy()
 DATE = "Date: Mon, 01 Jan 2024 00:00:00 GMT"
 TOMORROW = "Expires: Tue, 02 Jan 2024 00:00:00 GMT"
-
-
-@pytest.mark.parametrize(
-    ("value", "directives"),
-    [
-        ("", {}),
-        (" , ,", {}),
-        ("max-age=300", {b"max-age": b"300"}),
-        ("No-Store", {b"no-store": b""}),
-        ("public, max-age=60", {b"public": b"", b"max-age": b"60"}),
-        ("public,max-age=60", {b"public": b"", b"max-age": b"60"}),
-        ("max-age = 60", {b"max-age": b"60"}),
-        ('max-age="60"', {b"max-age": b"60"}),
-        ("max-age=", {b"max-age": b""}),
-        ("=60", {}),
-        ("max-age=1, max-age=2", {b"max-age": b"1"}),
-        ('no-cache="set-cookie, x", max-age=5', {b"no-cache": b"set-cookie, x", b"max-age": b"5"}),
-        ('ext="a, no-store", max-age=5', {b"ext": b"a, no-store", b"max-age": b"5"}),
-        ('ext="a=b", max-age=5', {b"ext": b"a=b", b"max-age": b"5"}),
-    ],
-)
-def test_directives_are_split_outside_quotes(value, directives):
-    assert cache_control(fields(f"Cache-Control: {value}")) == directives
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        'ext="a\\"", no-store',
-        'ext="a\\\\", no-store',
-        'ext="a\\\\\\"b", no-store',
-        'max-age=300", no-store',
-        '"max-age=300, no-store',
-        'a="b" , c=", no-store',
-        'max-age=300\\", no-store',
-    ],
-)
-def test_no_quote_hides_a_directive_that_follows_it(value):
-    assert b"no-store" in cache_control(fields(f"Cache-Control: {value}"))
-
-
-def test_a_quote_holds_what_is_escaped_in_it():
-    held = cache_control(fields('Cache-Control: ext="a\\", no-store, \\"b", max-age=5'))
-    assert set(held) == {b"ext", b"max-age"}
-
-
-def test_directives_of_several_lines_are_one_list():
-    held = cache_control(fields("Cache-Control: public", "cache-control: No-Store"))
-    assert held == {b"public": b"", b"no-store": b""}
-
-
-TOKENS = st.sampled_from(["public", "no-store", "max-age=5", "private", 'x="a, b"', 'y="\\""'])
-
-
-@given(st.lists(TOKENS, max_size=5), st.sampled_from([",", ", ", " ,\t"]))
-def test_every_directive_of_a_well_formed_list_is_found(tokens, comma):
-    held = cache_control(fields("Cache-Control: " + comma.join(tokens)))
-    assert set(held) == {token.partition("=")[0].encode() for token in tokens}
 
 
 @pytest.fixture
@@ -375,3 +318,74 @@ def test_only_a_positive_shorter_lifetime_shortens_a_markers_life(
 def test_a_marker_of_another_route_lives_by_this_ones_settings(marker, key_class, policy, lifetime):
     held = absence_under(marker, key_class, policy)
     assert (None if held is None else held.lifetime) == lifetime
+
+
+# Fields that are meant for this cache.
+
+OURS = Policy(targeted=(b"x-us", b"x-them"))
+
+
+@pytest.mark.parametrize(
+    ("lines", "seconds"),
+    [
+        (["X-Us: max-age=9", "Cache-Control: max-age=1"], 9.0),
+        (["X-Them: max-age=9", "Cache-Control: max-age=1", TOMORROW, DATE], 9.0),
+        (["X-Us: max-age=9, s-maxage=5"], 5.0),
+        (["X-Us: no-cache, max-age=9"], 0.0),
+        (['X-Us: max-age="9"'], 0.0),
+        (["X-Us: none", "Cache-Control: max-age=1", TOMORROW, DATE], None),
+        (["X-Us: Max-Age=9", "Cache-Control: max-age=1"], 1.0),
+        (["X-Us: max-age=9", "X-Them: max-age=7"], 9.0),
+        (["X-Others: max-age=9"], None),
+    ],
+)
+def test_a_lifetime_that_is_meant_for_this_cache_takes_the_place_of_others(lines, seconds):
+    assert origin_lifetime(fields(*lines), targeted=OURS.targeted) == seconds
+
+
+@pytest.mark.parametrize("obeys", [True, False])
+def test_what_is_meant_for_this_cache_is_obeyed_where_nothing_else_is(obeys):
+    policy = Policy(targeted=OURS.targeted, obeys_origin=obeys)
+    held = stored("X-Us: max-age=9", origin_lifetime=9.0, requested_at=earlier(10))
+    assert remaining(held, NOW, policy) == -1.0
+    other = stored("Cache-Control: max-age=9", origin_lifetime=9.0, requested_at=earlier(10))
+    assert remaining(other, NOW, policy) == (-1.0 if obeys else 290.0)
+
+
+@pytest.mark.parametrize(
+    ("line", "is_served"),
+    [
+        ("X-Us: max-age=1", True),
+        ("X-Us: max-age=1, must-revalidate", False),
+        ("X-Us: max-age=1, stale-if-error=5", False),
+        ("X-Us: max-age=1, stale-if-error=500", True),
+    ],
+)
+def test_it_says_too_how_stale_an_answer_may_be(line, is_served):
+    policy = Policy(targeted=OURS.targeted, obeys_origin=False)
+    held = present(stored('ETag: "a"', line, origin_lifetime=1.0, requested_at=earlier(100)))
+    assert may_serve_stale(held, NOW, policy) is is_served
+
+
+@pytest.mark.parametrize(
+    ("lines", "seconds"),
+    [
+        (["Cache-Control: max-age=0"], 300.0),
+        (["X-Us: max-age=0"], 0.0),
+        (["X-Us: no-cache"], 0.0),
+        (["X-Us: max-age=60", "Cache-Control: max-age=5"], 60.0),
+        (["X-Us: none"], 300.0),
+    ],
+)
+def test_of_an_absence_it_may_say_that_it_has_no_lifetime(lines, seconds):
+    assert absence_lifetime(fields(*lines), "chunk", OURS) == seconds
+
+
+@pytest.mark.parametrize(
+    ("line", "seconds"), [("X-Us: public", 8640.0), ("Cache-Control: public", 0.0)]
+)
+def test_it_says_whether_the_heuristic_may_be_used(line, seconds):
+    held = stored(DATE, "Last-Modified: Sun, 31 Dec 2023 00:00:00 GMT", "X-Us: none", line)
+    if line.startswith("X-Us"):
+        held = stored(DATE, "Last-Modified: Sun, 31 Dec 2023 00:00:00 GMT", line)
+    assert heuristic_lifetime(replace(held, status=302), OURS) == seconds

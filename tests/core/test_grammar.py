@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from chunkside.core.dates import http_date
 from chunkside.core.decision import NotModified, PreconditionFailed, Unsatisfiable, Whole
+from chunkside.core.directives import cache_control
 from chunkside.core.entry import Part
 from chunkside.core.fields import Fields
-from chunkside.core.freshness import cache_control, origin_lifetime
+from chunkside.core.freshness import origin_lifetime
 from chunkside.core.ranges import exact_part, part_answered, part_of_whole, range_form, select
 from tests.core.samples import stored
 

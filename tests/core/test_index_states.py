@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -34,13 +35,17 @@ from chunkside.core.entry import (
 from chunkside.core.index import Index
 from chunkside.core.key import CacheKey, Object
 from tests.core.index_model import (
+    ASKED_KEYS,
     HERE,
     KEYS,
+    OWN_PARTITIONS,
     THERE,
     IndexModel,
     Running,
     is_one_generation,
+    is_shared,
     only_body,
+    own_key,
     path_of,
 )
 from tests.core.samples import stored
@@ -138,6 +143,7 @@ class IndexStates(RuleBasedStateMachine):
     # What happens.
 
     keys = st.sampled_from(KEYS)
+    asked_keys = st.sampled_from(ASKED_KEYS)
     picks = st.integers(0, 2**16)
     bodies_made = st.tuples(
         st.sampled_from(TAGS),
@@ -147,7 +153,7 @@ class IndexStates(RuleBasedStateMachine):
         st.sampled_from(VARIANTS),
     )
 
-    @rule(key=keys)
+    @rule(key=asked_keys)
     def ask(self, key: CacheKey) -> None:
         """A fill begins."""
         current = self.current(key)
@@ -176,31 +182,37 @@ class IndexStates(RuleBasedStateMachine):
         assert (told is not None) == (self.allows(running) and running.may_have(what.stored))
         if told is not None:
             self.taken.add(only_body(what))
-            self.agree(told, self.model.put(what, running))
+            evidence = self.model.forget_all(self.model.contradicted(key))
+            self.agree(told, evidence + self.model.put(what, running))
 
     @precondition(lambda self: self.model.running)
-    @rule(choice=picks, lifetime=st.sampled_from([1, 5, 300]), gone=st.booleans())
-    def remember(self, choice: int, lifetime: int, gone: bool) -> None:
+    @rule(
+        choice=picks,
+        lifetime=st.sampled_from([1, 5, 300]),
+        gone=st.booleans(),
+        who=st.sampled_from(OWN_PARTITIONS),
+    )
+    def remember(self, choice: int, lifetime: int, gone: bool, who: bytes) -> None:
         running = self.pick(choice)
-        key = running.lease.key
+        key, at = running.lease.key, own_key(running.lease.key, who)
         absent = Absent(
             410 if gone else 404, self.now, float(lifetime), self.current(key).token, gone
         )
-        others = [file for file in self.model.files if file.key != key]
-        told = self.index.remember(running.lease, self.current(key), absent, self.now)
+        others = [file for file in self.model.files if file.key not in (key, at)]
+        told = self.index.remember(running.lease, self.current(key), absent, self.now, at)
         is_news = not running.is_refuted and not running.only
         assert (told is not None) == (self.allows(running) and is_news)
         if told is not None:
-            self.agree(told, self.model.mark(key, absent, running))
-            assert others == [file for file in self.model.files if file.key != key]
+            self.agree(told, self.model.mark(at, absent, running))
+            assert others == [file for file in self.model.files if file.key not in (key, at)]
 
-    @rule(key=keys, made=bodies_made | st.none())
-    def fill(self, key: CacheKey, made: Made | None) -> None:
+    @rule(key=asked_keys, made=bodies_made | st.none(), who=st.sampled_from(OWN_PARTITIONS))
+    def fill(self, key: CacheKey, made: Made | None, who: bytes) -> None:
         """A fill that nothing comes between: of a body, or of an absence."""
         self.ask(key)
         last = len(self.model.running) - 1
         if made is None:
-            self.remember(last, 300, gone=False)
+            self.remember(last, 300, gone=False, who=who)
         else:
             self.store(last, made)
         self.give_up(last)
@@ -247,7 +259,7 @@ class IndexStates(RuleBasedStateMachine):
         """Some answer shows that the key is absent, and makes no marker."""
         self.agree(self.index.deny(key), self.model.deny(key))
 
-    @rule(key=keys, made=bodies_made, sooner=st.sampled_from([0, 5, 300]))
+    @rule(key=asked_keys, made=bodies_made, sooner=st.sampled_from([0, 5, 300]))
     def adopt(self, key: CacheKey, made: Made, sooner: int) -> None:
         asked_at = Now(self.now.boot - sooner, self.now.wall - sooner)
         what = self.new_body(key, *made, asked_at=asked_at)
@@ -364,6 +376,14 @@ class IndexStates(RuleBasedStateMachine):
         assert Counter(self.index.keys()) == Counter(self.model.keys)
 
     @invariant()
+    def what_all_share_is_absent_to_none_of_them(self) -> None:
+        held = self.model.kept
+        shared = {key for key in held if is_shared(key)}
+        assert not {own_key(key, who) for key in shared for who in OWN_PARTITIONS} & set(
+            self.model.markers
+        )
+
+    @invariant()
     def no_file_is_lost(self) -> None:
         assert self.taken - self.freed == set(self.model.files)
 
@@ -376,7 +396,8 @@ class IndexStates(RuleBasedStateMachine):
         assert set(self.index.leased_keys()) == asked_for
 
 
-TestIndexStates = IndexStates.TestCase
+# Many steps: on a busy machine it takes more than a minute.
+TestIndexStates = pytest.mark.timeout(240)(IndexStates.TestCase)
 TestIndexStates.settings = settings(max_examples=200, stateful_step_count=60, deadline=None)
 
 

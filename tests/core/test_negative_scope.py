@@ -5,7 +5,7 @@ import pytest
 from chunkside.core.decision import Fill, Forward, Relay, ServeAbsence
 from chunkside.core.freshness import Policy
 from chunkside.core.policy import as_full_get, decide, wants_proof
-from tests.core.samples import NOW, absent, earlier, request
+from tests.core.samples import NOW, absent, earlier, fields, request
 
 GET, ALL = Policy(negative_scope="get"), Policy(negative_scope="all")
 ONLY_404 = Policy(negative_scope="all", absent_statuses=frozenset({404}))
@@ -61,11 +61,20 @@ def test_what_a_marker_answers(method, lines, entry, policy, decision):
         pytest.param(
             "HEAD", [], 404, Policy(negative_scope="all", cache_missing=False), False, id="off"
         ),
+        pytest.param(
+            "HEAD", [], 404, Policy(negative_scope="all", negative_ttl=0.0), False, id="ttl-of-0"
+        ),
         pytest.param("OPTIONS", [], 404, ALL, False, id="options"),
     ],
 )
 def test_which_404s_are_followed_by_a_full_get(method, lines, status, policy, wants):
-    assert wants_proof(request(*lines, method=method), status, policy) is wants
+    assert wants_proof(request(*lines, method=method), status, fields(), policy) is wants
+
+
+@pytest.mark.parametrize(("line", "wants"), [("X: 1", False), ("Cache-Control: max-age=9", True)])
+def test_strictly_one_is_worth_while_only_if_the_origin_gives_a_lifetime(line, wants):
+    policy = Policy(negative_scope="all", is_strict=True, negative_ttl=9.0)
+    assert wants_proof(request(method="HEAD"), 404, fields(line), policy) is wants
 
 
 def test_the_proof_asks_for_the_whole_and_without_conditions():

@@ -4,7 +4,7 @@ import pytest
 
 from chunkside.core.cors import Pages
 from chunkside.core.decision import Refuse
-from chunkside.core.key import Object
+from chunkside.core.key import ALL_CREDENTIALS, CacheKey, Namespace, Object
 from chunkside.core.request import Request
 from chunkside.core.route import Route, ends_here
 from tests.core.samples import fields
@@ -302,7 +302,7 @@ def test_the_origin_is_told_which_page_asks_only_where_it_says_who_may_read(page
     assert made("Origin: http://a.example", route=route).fields.get(b"origin") == passed_on
 
 
-OWN = replace(ROUTE, identity="bearer /run/token", takes_credentials_off=True)
+OWN = replace(ROUTE, identity="bearer /run/token", client_credentials="strip")
 
 
 def test_with_a_credential_of_our_own_clients_bring_none_and_share_what_is_stored():
@@ -332,3 +332,58 @@ def test_a_certificate_of_our_own_parts_keys_and_leaves_clients_their_credential
     request = made("Authorization: Bearer a", route=shown)
     assert b"authorization" in request.fields
     assert request.key.namespace.identity and request.key.namespace.partition
+
+
+SHARE = replace(ROUTE, client_credentials="share")
+STRIP = replace(ROUTE, client_credentials="strip")
+SIGNED = "Authorization: AWS4-HMAC-SHA256 Credential=x"
+
+
+def test_where_credentials_part_all_an_absence_lies_where_a_body_does():
+    request = made("Authorization: Bearer a")
+    assert request.own_space is None
+    assert request.absence_key == request.key
+    assert not request.key.namespace.is_shared
+
+
+def test_where_bodies_are_shared_absences_are_not():
+    alice, bob, nobody = (
+        made(*lines, route=SHARE) for lines in (["Authorization: a"], ["Authorization: b"], [])
+    )
+    assert alice.key == bob.key == nobody.key
+    assert alice.key.namespace == Namespace("http://origin:80", "", ALL_CREDENTIALS)
+    assert alice.key.namespace.is_shared
+    keys = {alice.absence_key, bob.absence_key, nobody.absence_key}
+    assert len(keys) == 3 and alice.key not in keys
+    assert alice.absence_key == made("Authorization: a").key
+    assert nobody.absence_key == CacheKey(Namespace("http://origin:80"), b"/data/a")
+    # What they bring goes on.
+    assert b"authorization" in alice.fields
+
+
+def test_where_credentials_are_stripped_all_are_nobody():
+    for lines in (["Authorization: Bearer a"], [SIGNED, "X-Amz-Date: d"], ["Cookie: a=b"], []):
+        request = made(*lines, "Accept: x", route=STRIP)
+        assert request.fields == fields("Accept: x")
+        assert request.key.namespace == Namespace("http://origin:80")
+        assert (request.own_space, request.is_signed) == (None, False)
+
+
+def test_a_presigned_target_is_not_stripped():
+    request = made(SIGNED, target=b"/a?X-Amz-Signature=ab", route=STRIP)
+    assert request.is_signed
+    assert request.fields == fields(SIGNED)
+    assert request.target == b"/data/a?X-Amz-Signature=ab"
+
+
+def test_what_is_signed_for_a_body_says_how_that_is_framed():
+    sha = "X-Amz-Content-Sha256: STREAMING-UNSIGNED-PAYLOAD-TRAILER"
+    request = made(SIGNED, sha, method="PUT", has_body=True, route=STRIP)
+    assert request.fields == fields(sha)
+
+
+@pytest.mark.parametrize("route", [ROUTE, STRIP, SHARE], ids=["partition", "strip", "share"])
+def test_the_sidecar_s_own_credential_is_part_of_every_key(route):
+    own = made("Authorization: a", route=replace(route, identity="bearer /run/token"))
+    assert own.key.namespace.identity == own.absence_key.namespace.identity == "bearer /run/token"
+    assert own.key != made("Authorization: a", route=route).key

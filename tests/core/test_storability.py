@@ -4,7 +4,7 @@ import pytest
 
 from chunkside.core.decision import NotStored
 from chunkside.core.freshness import Policy
-from chunkside.core.key import CacheKey, Namespace
+from chunkside.core.key import CacheKey, ClientCredentials, Namespace
 from chunkside.core.storability import (
     allows_any_origin,
     is_storable_status,
@@ -151,12 +151,12 @@ NO_SUCH_KEY = b'<?xml version="1.0"?><Error><Code>NoSuchKey</Code><Key>a</Key></
     ],
 )
 def test_an_error_code_may_say_that_something_else_is_missing(body, reason):
-    assert why_not_absence(head(404), body, POLICY) == reason
+    assert why_not_absence(head(404), body, request(), POLICY) == reason
 
 
 @pytest.mark.parametrize("status", [s for s in range(200, 600) if s not in (404, 410)])
 def test_no_other_status_than_404_and_410_proves_absence(status):
-    assert why_not_absence(head(status), NO_SUCH_KEY, POLICY) == NotStored.STATUS
+    assert why_not_absence(head(status), NO_SUCH_KEY, request(), POLICY) == NotStored.STATUS
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_no_other_status_than_404_and_410_proves_absence(status):
 @pytest.mark.parametrize("status", [404, 410])
 def test_why_an_absence_is_not_remembered(status, lines, is_framed, reason):
     answer = head(status, *lines, is_framed=is_framed)
-    assert why_not_absence(answer, NO_SUCH_KEY, POLICY) == reason
+    assert why_not_absence(answer, NO_SUCH_KEY, request(), POLICY) == reason
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_why_an_absence_is_not_remembered(status, lines, is_framed, reason):
 )
 def test_only_the_statuses_of_the_policy_prove_absence(status, statuses, reason):
     policy = Policy(absent_statuses=frozenset(statuses))
-    assert why_not_absence(head(status), b"", policy) == reason
+    assert why_not_absence(head(status), b"", request(), policy) == reason
 
 
 @pytest.mark.parametrize(
@@ -204,3 +204,82 @@ def test_only_the_statuses_of_the_policy_prove_absence(status, statuses, reason)
 )
 def test_only_one_star_allows_any_origin(lines, allows):
     assert allows_any_origin(fields(*lines)) is allows
+
+
+PARTITIONS: dict[str, tuple[ClientCredentials, bytes]] = {
+    "own": ("partition", b"alice"),
+    "nobody's": ("partition", b""),
+    "strip": ("strip", b""),
+    "share": ("share", b"*"),
+}
+
+
+def asked_in(where, *lines):
+    mode, partition = PARTITIONS[where]
+    key = CacheKey(Namespace("http://origin:80", "", partition), b"/a/c/0/0")
+    own = Namespace("http://origin:80") if mode == "share" else None
+    asked = replace(request(*lines), key=key, own_space=own)
+    return asked, replace(POLICY, client_credentials=mode)
+
+
+@pytest.mark.parametrize(
+    ("where", "lines", "obeys", "is_stored"),
+    [
+        ("own", ["Cache-Control: private"], True, True),
+        ("nobody's", ["Cache-Control: private"], True, False),
+        ("nobody's", ["Cache-Control: private"], False, True),
+        ("strip", ["Cache-Control: private"], True, True),
+        ("share", ["Cache-Control: private"], True, False),
+        ("share", ["Cache-Control: private"], False, False),
+        ("share", ["Cache-Control: public"], True, True),
+        ("nobody's", ["X-Us: private"], False, False),
+        ("nobody's", ["X-Us: max-age=9", "Cache-Control: private, no-store"], True, True),
+        ("own", ["X-Us: no-store"], False, False),
+        ("nobody's", ["X-Us: max-age=9,", "Cache-Control: private"], True, False),
+    ],
+)
+def test_who_may_have_what_is_private(where, lines, obeys, is_stored):
+    asked, policy = asked_in(where)
+    policy = replace(policy, obeys_origin=obeys, targeted=(b"x-us",))
+    assert (why_not_body(head(200, *lines), asked, policy) is None) is is_stored
+
+
+@pytest.mark.parametrize("where", PARTITIONS)
+@pytest.mark.parametrize("is_strict", [True, False])
+@pytest.mark.parametrize("told", ["", "max-age=9", "public", "s-maxage=1", "must-revalidate"])
+@pytest.mark.parametrize("brought", [[], ["Authorization: a"], ["X-Api-Key: a"]])
+def test_strictly_the_origin_says_whether_what_a_credential_brought_is_for_all(
+    where, is_strict, told, brought
+):
+    asked, policy = asked_in(where, *brought)
+    policy = replace(policy, is_strict=is_strict)
+    reason = why_not_body(head(200, f"Cache-Control: {told}"), asked, policy)
+    is_refused = where == "share" and is_strict and told in ("", "max-age=9")
+    is_refused = is_refused and brought == ["Authorization: a"]
+    assert reason == (NotStored.AUTHORIZATION if is_refused else None)
+
+
+@pytest.mark.parametrize(
+    ("where", "lines", "is_strict", "is_remembered"),
+    [
+        ("nobody's", ["Cache-Control: private"], False, True),
+        ("nobody's", ["Cache-Control: private"], True, False),
+        ("nobody's", ["X-Us: private"], False, False),
+        ("own", ["Cache-Control: private"], True, True),
+        ("strip", ["Cache-Control: private"], True, True),
+        # One who brought no credential.
+        ("share", ["Cache-Control: private"], True, False),
+        ("nobody's", ["X-Us: no-store"], False, False),
+        ("nobody's", ["X-Us: max-age=9", "Cache-Control: no-store"], False, True),
+    ],
+)
+def test_who_may_have_an_absence_that_is_private(where, lines, is_strict, is_remembered):
+    asked, policy = asked_in(where)
+    policy = replace(policy, is_strict=is_strict, targeted=(b"x-us",))
+    assert (why_not_absence(head(404, *lines), b"", asked, policy) is None) is is_remembered
+
+
+def test_a_lifetime_that_is_meant_for_this_cache_makes_other_statuses_storable():
+    policy = replace(POLICY, is_strict=True, targeted=(b"x-us",))
+    assert is_storable_status(head(403, "X-Us: max-age=9"), policy)
+    assert not is_storable_status(head(403, "X-Us: none", "Cache-Control: max-age=9"), policy)

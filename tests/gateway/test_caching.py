@@ -277,3 +277,47 @@ async def test_a_cookie_that_passes_keeps_its_answer_from_being_stored():
     await known(house, KEY)
     got = await house.get(KEY)
     assert (got.result, got.field(b"set-cookie")) == ("miss", b"a=b")
+
+
+# Fields that are meant for this cache (RFC 9213).
+
+OURS = Policy(obeys_origin=False, targeted=(b"x-us",))
+
+
+async def test_what_is_meant_for_this_cache_is_obeyed_where_cache_control_is_ignored():
+    house = House(policy=OURS)
+    told = (b"X-Us", b"max-age=10"), (b"Cache-Control", b"private, max-age=1")
+    house.origin.put(KEY, b"body", fields=told)
+    await known(house, KEY)
+    house.now.advance(9)
+    got = await house.get(KEY)
+    assert (got.result, got.field(b"x-us")) == ("hit", b"max-age=10")
+    house.now.advance(2)
+    assert (await house.get(KEY)).result == "revalidated"
+
+
+async def test_a_304_may_say_it_anew():
+    house = House(policy=OURS)
+    house.origin.put(KEY, b"body", fields=((b"X-Us", b"max-age=10"),))
+    await known(house, KEY)
+    house.now.advance(11)
+    house.origin.put(KEY, b"body", fields=((b"X-Us", b"no-store"),))
+    assert (await house.get(KEY)).result == "revalidated"
+    # What may not be stored any more is asked for each time.
+    assert (await house.get(KEY)).result == "revalidated"
+
+
+async def test_a_field_that_can_not_be_parsed_says_nothing():
+    house = House(policy=Policy(targeted=(b"x-us",)))
+    told = (b"X-Us", b"max-age=10,"), (b"Cache-Control", b"no-store")
+    house.origin.put(KEY, b"body", fields=told)
+    await known(house, KEY)
+    assert house.entry(KEY) is None
+
+
+async def test_it_may_keep_an_absence_from_being_remembered():
+    house = House(policy=OURS)
+    for told, result in ((b"max-age=0", "miss"), (b"max-age=10", "negative_hit")):
+        house.origin.script(KEY, Answer(404, ((b"X-Us", told),)))
+        await house.get(KEY, REFRESH)
+        assert (await house.get(KEY)).result == result

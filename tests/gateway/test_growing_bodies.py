@@ -481,3 +481,27 @@ async def test_bodies_waiting_for_their_commit_are_bounded(frail, monkeypatch):
     await frail.settled()
     assert sorted(frail.record.fills) == ["refused", "refused", "stored", "stored"]
     assert frail.edges.uncommitted_bytes == 0
+
+
+@pytest.mark.parametrize("range_", [b"bytes=-1", b"bytes=10-", b"bytes=10-10"])
+async def test_a_range_of_a_body_that_is_being_committed_is_taken_from_it(frail, range_):
+    """It was answered before its commit: whoever read it may ask for its end at once."""
+    frail.store.commit_gate = asyncio.Event()
+    frail.origin.put(KEY, b"0123456789A")
+    assert (await frail.get(KEY)).status == 200
+    await frail.until(lambda: frail.store.commits_waiting == 1)
+    got = await frail.get(KEY, (b"Range", range_))
+    frail.store.commit_gate.set()
+    assert (got.status, got.body, got.result) == (206, b"A", "collapsed")
+    assert frail.origin.count() == 1
+
+
+async def test_a_suffix_near_the_end_of_what_has_arrived_follows_it(house):
+    first, gate = await started(house, len(BODY) - MIB // 2)
+    part = house.start("GET", KEY, (b"Range", b"bytes=-10"))
+    await turns()
+    gate.open()
+    got = await part
+    assert (got.status, got.body, got.result) == (206, BODY[-10:], "collapsed")
+    assert await first.rest() == BODY
+    assert house.origin.count() == 1

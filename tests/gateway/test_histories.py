@@ -23,6 +23,8 @@ PATH = b"/a/0"
 CLIENTS = 6
 STEPS = 40
 SIZES = (10, 300_000)
+NOBODY = ((),)
+WHO = ((), ((b"Authorization", b"Bearer alice"),), ((b"Authorization", b"Bearer bob"),))
 
 
 class Dice(FakeUpstream):
@@ -62,9 +64,10 @@ class Dice(FakeUpstream):
 
 
 class History:
-    def __init__(self, house, dice):
+    def __init__(self, house, dice, who):
         self.house = house
         self.dice = dice
+        self.who = who
         self.acknowledged = 0
         self.made = 0
         self.reads = 0
@@ -81,7 +84,7 @@ class History:
 
     async def get(self):
         floor = self.acknowledged
-        got = await self.house.get(self.dice.choice(TARGETS))
+        got = await self.house.get(self.dice.choice(TARGETS), *self.dice.choice(self.who))
         if got.status == 200 and not got.is_torn:
             self.check(got.body, floor)
         elif got.status == 404:
@@ -89,7 +92,8 @@ class History:
 
     async def range(self):
         floor = self.acknowledged
-        got = await self.house.get(self.dice.choice(TARGETS), (b"Range", b"bytes=0-9"))
+        who = self.dice.choice(self.who)
+        got = await self.house.get(self.dice.choice(TARGETS), *who, (b"Range", b"bytes=0-9"))
         if got.status == 206:
             [whole] = [each for each in self.house.origin.versions if each[:10] == got.body]
             self.check(whole, floor)
@@ -116,8 +120,8 @@ class History:
         await self.house.purging.object(Object(LOCATION, PATH))
 
 
-async def unfold(house, dice):
-    history = History(house, dice)
+async def unfold(house, dice, who=NOBODY):
+    history = History(house, dice, who)
     async with asyncio.timeout(50):
         await asyncio.gather(*(history.client() for _ in range(CLIENTS)))
         await asyncio.gather(*house.origin.late)
@@ -145,6 +149,23 @@ def make_origin(dice):
 async def test_no_read_is_older_than_what_was_acknowledged(seed):
     dice = random.Random(seed)
     await unfold(House(upstream=make_origin(dice)), dice)
+
+
+@pytest.mark.parametrize("credentials", ["partition", "strip", "share"])
+@pytest.mark.parametrize("seed", range(300, 304))
+async def test_nor_is_any_with_whatever_credential(seed, credentials):
+    dice = random.Random(seed)
+    await unfold(House(upstream=make_origin(dice), credentials=credentials), dice, WHO)
+
+
+@pytest.mark.parametrize("seed", range(400, 402))
+async def test_nor_where_what_all_share_is_on_disk(seed, tmp_path):
+    dice = random.Random(seed)
+    house, disk = await disk_house(
+        tmp_path, upstream=make_origin(dice), is_scanning=True, credentials="share"
+    )
+    await unfold(house, dice, WHO)
+    await close(house, disk)
 
 
 @pytest.mark.parametrize("seed", range(100, 104))

@@ -99,7 +99,7 @@ async def test_no_store_is_neither_answered_from_store_nor_stored(house):
 def holding(house, name, identity):
     """A route to the same origin, with a credential of the sidecar's own."""
     other = house.beside(name)
-    other.route = replace(other.route, identity=identity, takes_credentials_off=True)
+    other.route = replace(other.route, identity=identity, client_credentials="strip")
     return other
 
 

@@ -71,12 +71,14 @@ async def streets(tmp_path):
     """Makes streets, of a house in memory or on disk."""
     async with AsyncExitStack() as stack:
 
-        async def make(kind="memory", policy=None, route=lambda route: route):
+        async def make(
+            kind="memory", policy=None, route=lambda route: route, credentials="partition"
+        ):
             if kind == "disk":
-                house, disk = await disk_house(tmp_path, policy=policy)
+                house, disk = await disk_house(tmp_path, policy=policy, credentials=credentials)
                 stack.push_async_callback(close, house, disk)
             else:
-                house = House(policy=policy)
+                house = House(policy=policy, credentials=credentials)
             house.route = route(house.route)
             house.origin.put(KEY, SMALL_BODY, etag=b'"one"')
             house.origin.put(LARGE, LARGE_BODY, etag=b'"two"')
@@ -520,6 +522,33 @@ async def test_credentials_have_seats_of_their_own(streets):
     assert street.house.origin.count() == before + 1
 
 
+async def test_bodies_that_all_share_are_answered_at_once_and_absences_to_who_saw_them(streets):
+    street = await streets(credentials="share")
+    alice, bob = b"Authorization: Bearer alice", b"Authorization: Bearer bob"
+    for who in (alice, bob):
+        await street.know(who)
+        assert (await street.ask(get(KEY, who)))[1]
+    hole = b"/a/c/8"
+    await street.bring(get(hole, alice))
+    for _ in range(4):
+        answer, is_taken = await street.ask(get(hole, alice))
+        assert (answer.status, is_taken) == (404, True)
+    street.house.origin.put(hole, SMALL_BODY)
+    # What bob brings is no absence to anybody any more, however often it was said.
+    assert not await street.bring(get(hole, bob))
+    for who in (alice, bob):
+        answer, is_taken = await street.ask(get(hole, who))
+        assert (answer.body, is_taken) == (SMALL_BODY, True)
+
+
+async def test_where_credentials_are_removed_signed_headers_are_answered_at_once(streets):
+    street = await streets(credentials="strip")
+    signed = b"Authorization: AWS4-HMAC-SHA256 Credential=AK/x"
+    await street.know(signed)
+    assert (await street.ask(get(KEY, signed)))[1]
+    assert not (await street.ask(get(KEY + b"?X-Amz-Signature=ab", signed)))[1]
+
+
 async def test_where_pages_are_told_each_its_own_the_lane_keeps_out(streets):
     pages = Pages(frozenset({b"https://page.example"}))
     street = await streets(route=lambda route: replace(route, pages=pages))
@@ -566,7 +595,7 @@ async def test_variants_answer_those_who_select_them(streets):
 SIMPLE_TARGETS = KEY, HOLE, b"/a/c/7"
 SIMPLE_LINES = (
     *(b"Accept: */*", b"X: y", b"Authorization: Bearer a", b"Accept-Encoding: gzip"),
-    b"Connection: keep-alive",
+    *(b"Connection: keep-alive", b"Authorization: Bearer b"),
 )
 TARGETS = st.sampled_from(
     [*SIMPLE_TARGETS, LARGE, b"/a/c/0?", b"/a/%63/0", b"/a/./c/0", b"/a/", b"/"]
@@ -577,6 +606,7 @@ LINES = st.lists(
             *(b"Range: bytes=0-9", b"Range: bytes=-3", b"range:bytes=1-2", b"Range: bytes=5-"),
             *(b"Range: bytes=4000-", b"If-None-Match: *", b"Pragma: no-cache"),
             *(b"Cache-Control: no-cache", b"Cache-Control: only-if-cached", *SIMPLE_LINES),
+            b"Authorization: AWS4-HMAC-SHA256 Credential=AK/x",
         ]
     ),
     max_size=3,
@@ -586,11 +616,11 @@ REQUESTS = st.lists(st.tuples(TARGETS, LINES), min_size=1, max_size=25)
 
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("scope", ["get", "all"])
-@given(requests=REQUESTS)
-@settings(max_examples=25, deadline=None)
-def test_whatever_is_asked_both_lanes_say_the_same(loop, scope, requests):
+@given(requests=REQUESTS, credentials=st.sampled_from(["partition", "strip", "share"]))
+@settings(max_examples=30, deadline=None)
+def test_whatever_is_asked_both_lanes_say_the_same(loop, scope, requests, credentials):
     async def scenario():
-        house = House(policy=Policy(negative_scope=scope))
+        house = House(policy=Policy(negative_scope=scope), credentials=credentials)
         house.origin.put(KEY, SMALL_BODY, etag=b'"one"')
         house.origin.put(LARGE, LARGE_BODY, etag=b'"two"')
         async with (

@@ -24,6 +24,7 @@ def test_the_defaults_need_no_caution():
         ({"upstream": "http://127.0.0.1:8100"}, "own listen"),
         ({"upstream": "http://[::1]:8101"}, "own admin_listen"),
         ({"upstream": "http://10.0.0.1:9", "listen": "10.0.0.1:9"}, "own listen"),
+        ({"cookies": "forward", "client_credentials": "strip"}, "client_credentials=strip removes"),
     ],
 )
 def test_what_is_seldom_meant_is_told_once(values, words):
@@ -35,6 +36,12 @@ def test_what_is_seldom_meant_is_told_once(values, words):
     "values",
     [
         {"ttl": "infinity"},
+        {"cookies": "forward", "client_credentials": "share"},
+        {
+            "cookies": "forward",
+            "client_credentials": "strip",
+            "credential_headers": "Authorization",
+        },
         {"negative_ttl": "infinity", "cache_missing": False},
         {"upstream": "http://localhost:8102"},
         {"upstream": "https://localhost:8100"},

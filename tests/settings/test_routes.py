@@ -149,6 +149,8 @@ def test_what_a_route_leaves_out_is_as_set_beside_it():
         "stale_if_error": 6.0,
         "upstream_cache_control": "ignore",
         "client_cache_control": "obey",
+        "targeted_cache_control": ("CDN-Cache-Control",),
+        "client_credentials": "strip",
         "max_body_size": 5,
         "cache_missing": False,
         "ttl": 7.0,
@@ -350,6 +352,8 @@ SAME = {"prefix": "/again", "upstream": f"{HOST}/era5"}
         ("cookies", "forward"),
         ("ignored_query", ["v"]),
         ("metadata_names", ["*.toml"]),
+        ("client_credentials", "share"),
+        ("targeted_cache_control", ["CDN-Cache-Control"]),
     ],
 )
 @pytest.mark.parametrize("upstream", [f"{HOST}/era5", HOST, f"{HOST}/era5/x", "https://HOST:443"])
@@ -367,6 +371,18 @@ def test_routes_to_the_same_objects_agree_on_what_makes_answers_the_same(name, v
 )
 def test_routes_to_other_objects_need_not_agree(upstream):
     routes_of(ERA5, SAME | {"upstream": upstream, "credential_headers": [], "cookies": "forward"})
+
+
+STRICT, LENIENT = {"profile": "strict"}, {"profile": "archive"}
+
+
+def test_where_bodies_are_shared_routes_agree_on_being_strict():
+    share = {"client_credentials": "share"}
+    refusal = refusal_of(ERA5 | STRICT | share, SAME | share)
+    assert refusal.setting == "routes[/again].profile"
+    routes_of(ERA5 | STRICT | share, SAME | STRICT | share)
+    routes_of(ERA5 | LENIENT | share, SAME | share)
+    routes_of(ERA5 | STRICT, SAME)
 
 
 def test_lifetimes_and_the_like_may_differ_for_the_same_objects():

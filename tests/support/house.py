@@ -19,7 +19,7 @@ from chunkside.core.entry import Absent, BodyRef, Entry, Now, Part, StampPair, S
 from chunkside.core.fields import Fields
 from chunkside.core.freshness import Policy
 from chunkside.core.index import Index
-from chunkside.core.key import CacheKey
+from chunkside.core.key import CacheKey, ClientCredentials
 from chunkside.core.request import Request
 from chunkside.core.route import Route
 from chunkside.gateway.edges import Edges, Shared
@@ -179,6 +179,7 @@ class House:
         limits: Limits | None = None,
         upstream: Callable[[HandClock, Record], FakeUpstream] = FakeUpstream,
         is_scanning: bool = False,
+        credentials: ClientCredentials = "partition",
     ) -> None:
         self.now = clock or HandClock()
         self.record = Record()
@@ -188,7 +189,7 @@ class House:
         self.store = make_store(self.stamps, self.now)
         self.edges = Edges(
             index=Index(limits or Limits(budget_bytes=1 << 30)),
-            policy=policy or Policy(),
+            policy=replace(policy or Policy(), client_credentials=credentials),
             store=self.store,
             stamps=self.stamps,
             upstream=_as_port(self.origin),
@@ -205,6 +206,7 @@ class House:
             secret=b"s" * 32,
             credential_names=_CREDENTIALS,
             ignored_query=frozenset({b"x-id"}),
+            client_credentials=credentials,
         )
 
     def beside(
@@ -266,11 +268,11 @@ class House:
     def remember(self, targets: Iterable[bytes]) -> None:
         """Puts markers into the index as they are, without asking anybody."""
         # One request for all: a hundred thousand are some tests' beginning.
-        space = self.key(b"/").namespace
+        space = self.request("GET", b"/").absence_key.namespace
         for target in targets:
             lease = self.edges.lease(CacheKey(space, self.route.prefix + target))
             absent = Absent(404, self.now.now(), 300.0, lease.stamps.token, allows_any_origin=False)
-            assert self.edges.remember_absence(lease, absent)
+            assert self.edges.remember_absence(lease, absent, lease.key)
             self.edges.index.end(lease)
 
     async def put(self, target: bytes, body: bytes) -> Got:

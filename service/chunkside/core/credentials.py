@@ -12,6 +12,13 @@ _SIGNED_SCHEMES: Final = (b"aws4-", b"aws ", b"goog4-", b"goog1 ", b"sharedkey")
 _SIGNED_QUERY: Final = frozenset(
     {b"x-amz-signature", b"x-goog-signature", b"signature", b"sig"}
 )  # fmt: skip
+_OF_A_SIGNATURE: Final = frozenset(
+    {
+        *(b"authorization", b"x-amz-date", b"x-amz-security-token"),
+        *(b"x-goog-date", b"x-ms-date"),
+    }
+)
+_OF_A_SIGNED_BODY: Final = frozenset({b"x-amz-content-sha256", b"x-goog-content-sha256"})
 
 CUSTOMER_KEYS: Final = (
     b"x-amz-server-side-encryption-customer-key",
@@ -51,9 +58,26 @@ def for_another_origin(fields: Fields, credential_names: frozenset[bytes]) -> Fi
 
 def is_signed(target: bytes, fields: Fields) -> bool:
     """Whether the client signed this very request, in a header or in the query."""
-    authorization = fields.combined(b"authorization").lstrip().lower()
-    if authorization.startswith(_SIGNED_SCHEMES):
-        return True
+    return _has_signature(fields) or is_presigned(target)
+
+
+def _has_signature(fields: Fields) -> bool:
+    return fields.combined(b"authorization").lstrip().lower().startswith(_SIGNED_SCHEMES)
+
+
+def stripped(fields: Fields, credential_names: frozenset[bytes], *, has_body: bool) -> Fields:
+    """Without the client's credentials, and without its signature and what that brings.
+
+    What a signature says of a body stays: it may tell how the body is framed.
+    """
+    left_out = credential_names
+    if _has_signature(fields):
+        left_out |= _OF_A_SIGNATURE if has_body else _OF_A_SIGNATURE | _OF_A_SIGNED_BODY
+    return fields.without(left_out)
+
+
+def is_presigned(target: bytes) -> bool:
+    """Whether the client's signature is in the query."""
     query = target.partition(b"?")[2]
     return bool(query) and any(
         unquote_to_bytes(part.partition(b"=")[0]).lower() in _SIGNED_QUERY

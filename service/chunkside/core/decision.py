@@ -39,6 +39,7 @@ class NotStored(StrEnum):
     UNASKED = "unasked"
     RANGE = "range"
     LISTING = "listing"
+    AUTHORIZATION = "authorization"
 
 
 # What `decide` returns: what to do with a request.

@@ -8,8 +8,8 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
+from chunkside.core.directives import cache_control, delta_seconds
 from chunkside.core.fields import Fields
-from chunkside.core.freshness import cache_control, delta_seconds
 from chunkside.core.request import Request
 
 _CUSTOMER_KEYS: Final = (

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from chunkside.core.dates import http_date
+from chunkside.core.directives import delta_seconds, told_by
 from chunkside.core.entry import Absent, Held, Now, Stored
 from chunkside.core.fields import Fields
-from chunkside.core.key import KeyClass
+from chunkside.core.key import ClientCredentials, KeyClass
 
 _FORBIDS_STALE: Final = frozenset(
     {b"must-revalidate", b"proxy-revalidate", b"s-maxage", b"no-cache"}
@@ -25,7 +26,8 @@ class Policy:
     `negative_scope`: whether a marker answers full GETs alone, or HEAD and ranges too.
     `absent_statuses`: those that tell of an absence. `is_strict`: by RFC 9111 alone, without
     lifetimes of our own. `obeys_origin`, `obeys_clients`: whether `Cache-Control` counts, of
-    bodies and of requests.
+    bodies and of requests. `targeted`: fields that are meant for this cache, in lower case; they
+    always count.
     """
 
     ttl: float = 300.0
@@ -41,57 +43,30 @@ class Policy:
     obeys_origin: bool = True
     obeys_clients: bool = False
     forwards_cookies: bool = False
+    client_credentials: ClientCredentials = "partition"
+    targeted: tuple[bytes, ...] = (b"chunkside-cache-control",)
 
 
-def cache_control(fields: Fields) -> dict[bytes, bytes]:
-    """Directives by lower-case name; b"" for one without an argument, quotes taken off.
-
-    The first of a repeated directive counts.
-    """
-    directives: dict[bytes, bytes] = {}
-    for member in _split_outside_quotes(fields.combined(b"cache-control")):
-        name, _, argument = member.partition(b"=")
-        name = name.strip(b" \t").lower()
-        if name:
-            directives.setdefault(name, argument.strip(b" \t").strip(b'"'))
-    return directives
-
-
-def _split_outside_quotes(value: bytes) -> list[bytes]:
-    parts = value.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
-    # A quote that is never closed hides nothing: what follows it may be `no-store`.
-    if len(parts) % 2 == 0:
-        return value.split(b",")
-    # Odd pieces lie inside quotes: hide their commas while splitting.
-    hidden = [part.replace(b",", b"\0") if i % 2 else part for i, part in enumerate(parts)]
-    return [member.replace(b"\0", b",") for member in b'"'.join(hidden).split(b",")]
-
-
-def origin_lifetime(fields: Fields, asked_at: float | None = None) -> float | None:
+def origin_lifetime(
+    fields: Fields, asked_at: float | None = None, targeted: tuple[bytes, ...] = ()
+) -> float | None:
     """Seconds of freshness that the origin gave; None where it gave none.
 
     A lifetime that can't be read is none at all: the answer is stale from the start. `asked_at`:
-    wall-clock second to count `Expires` from where there is no usable `Date`.
+    wall-clock second to count `Expires` from where there is no usable `Date`. `targeted`: as in
+    Policy.
     """
-    directives = cache_control(fields)
+    directives, is_targeted = told_by(fields, targeted)
     if b"no-cache" in directives:
         return 0.0
     for name in (b"s-maxage", b"max-age"):
         if name in directives:
             return delta_seconds(directives[name])
-    if b"expires" in fields:
+    if b"expires" in fields and not is_targeted:
         expires, date = http_date(fields.get(b"expires")), http_date(fields.get(b"date"))
         made_at = asked_at if date is None else date
         return 0.0 if expires is None or made_at is None else max(0.0, expires - made_at)
     return None
-
-
-def delta_seconds(argument: bytes) -> float:
-    if not argument.isdigit():
-        return 0.0
-    digits = argument.lstrip(b"0")
-    # int() refuses what has thousands of digits.
-    return float(min(int(digits or b"0"), 2**31)) if len(digits) <= 10 else 2.0**31
 
 
 def initial_age(fields: Fields) -> float:
@@ -121,21 +96,27 @@ def remaining(stored: Stored, now: Now, policy: Policy) -> float:
     elapsed = age(stored.requested_at, now)
     if elapsed == math.inf:
         return -math.inf
-    if stored.origin_lifetime is not None and policy.obeys_origin:
+    if stored.origin_lifetime is not None and obeys(stored.fields, policy):
         left = stored.origin_lifetime - stored.initial_age - elapsed
     elif policy.is_strict:
-        left = heuristic_lifetime(stored) - stored.initial_age - elapsed
+        left = heuristic_lifetime(stored, policy) - stored.initial_age - elapsed
     else:
         left = policy.ttl - elapsed
     return min(left, policy.metadata_ttl - elapsed) if stored.key_class == "metadata" else left
 
 
-def heuristic_lifetime(stored: Stored) -> float:
+def obeys(fields: Fields, policy: Policy) -> bool:
+    """Whether what an answer of a body says of its lifetime and use counts."""
+    return policy.obeys_origin or told_by(fields, policy.targeted).is_targeted
+
+
+def heuristic_lifetime(stored: Stored, policy: Policy) -> float:
     """Seconds that an answer without a lifetime may be used for (RFC 9111 §4.2.2): a tenth of what
     had passed since it was modified, a day at most.
     """
     fields = stored.fields
-    may_be = stored.status in HEURISTICALLY_CACHEABLE or b"public" in cache_control(fields)
+    is_public = b"public" in told_by(fields, policy.targeted).directives
+    may_be = stored.status in HEURISTICALLY_CACHEABLE or is_public
     modified = http_date(stored.last_modified)
     if modified is None or not may_be:
         return 0.0
@@ -165,27 +146,32 @@ def may_serve_while_revalidating(held: Held, ttl: float, policy: Policy) -> bool
 def allows_stale(held: Held, policy: Policy) -> bool:
     if held.must_validate:
         return False
-    directives = cache_control(held.stored.fields)
-    return not policy.obeys_origin or _FORBIDS_STALE.isdisjoint(directives)
+    directives, is_targeted = told_by(held.stored.fields, policy.targeted)
+    is_obeyed = policy.obeys_origin or is_targeted
+    return not is_obeyed or _FORBIDS_STALE.isdisjoint(directives)
 
 
 def _told(stored: Stored, directive: bytes, policy: Policy) -> float | None:
     """The seconds that a directive of the origin's gives; None where it gives none."""
-    argument = cache_control(stored.fields).get(directive)
-    return None if argument is None or not policy.obeys_origin else delta_seconds(argument)
+    directives, is_targeted = told_by(stored.fields, policy.targeted)
+    argument = directives.get(directive)
+    is_obeyed = policy.obeys_origin or is_targeted
+    return None if argument is None or not is_obeyed else delta_seconds(argument)
 
 
 def absence_lifetime(fields: Fields, key_class: KeyClass, policy: Policy) -> float:
     """Seconds for which a 404 may be remembered; 0 for not at all.
 
     Stores stamp `private, max-age=0` on every 404, so only a positive shorter lifetime is taken for
-    the origin's will. What other caches have used up of it is gone.
+    the origin's will; in a field that is meant for this cache, any. What other caches have used up
+    of it is gone.
     """
     if not policy.cache_missing:
         return 0.0
     ceiling = _ceiling_of_absence(key_class, policy)
-    given = origin_lifetime(fields)
-    if given is None or given <= 0:
+    given = origin_lifetime(fields, targeted=policy.targeted)
+    is_targeted = told_by(fields, policy.targeted).is_targeted
+    if given is None or (given <= 0 and not is_targeted):
         return 0.0 if policy.is_strict else ceiling
     return min(ceiling, max(0.0, given - initial_age(fields)))
 

@@ -25,7 +25,6 @@ from chunkside.core.entry import (
     Entry,
     Held,
     Now,
-    Partial,
     Present,
     StampPair,
     Stored,
@@ -36,7 +35,8 @@ from chunkside.core.entry import (
 from chunkside.core.holdings import Holdings, only_body
 from chunkside.core.key import CacheKey, Namespace, Object
 from chunkside.core.lease import Lease, Leases
-from chunkside.core.ranges import generation_of, is_changed
+from chunkside.core.ranges import generation_of
+from chunkside.core.rivalry import has_its_path, is_of_another, is_same_generation, rivals_of
 from chunkside.core.room import Room
 
 _MOST_VARIANTS: Final = 8
@@ -159,7 +159,7 @@ class Index:
         """
         if not lease.allows(current, now) or not lease.is_for(new.stored):
             return None
-        return self._put(new, lease)
+        return self._take_markers(new.stored.key) + self._put(new, lease)
 
     def adopt(self, new: Held) -> list[Removal] | None:
         """Takes in a body or a range found on disk; None where it is to be left alone, since it is
@@ -171,12 +171,12 @@ class Index:
         entry = self.look_up(key)
         if key in self._leases or self._held.has_hanging(body):
             return None
-        if isinstance(entry, Absent):
+        if isinstance(entry, Absent) or self._is_absent_to_some(key):
             return None if body.part is None else [removal_of(body, "replaced")]
-        old, rivals = of_variant(entry, body.variant), _rivals(entry, new.stored)
-        if not rivals or _is_same_generation(old, new):
+        old, rivals = of_variant(entry, body.variant), rivals_of(entry, new.stored)
+        if not rivals or is_same_generation(old, new):
             # Of two files that had one path nobody can say which is there by now.
-            return None if _has_its_path(old, body) else self._put(new, None)
+            return None if has_its_path(old, body) else self._put(new, None)
         if isinstance(new, Present) and isinstance(old, Present):
             return None
         asked_at = new.stored.requested_at.wall
@@ -184,11 +184,18 @@ class Index:
             return [removal_of(body, "replaced")]
         return self._put(new, None)
 
+    def _is_absent_to_some(self, key: CacheKey) -> bool:
+        """Whether one of those who share the bodies of a key saw that it is absent."""
+        return key.namespace.is_shared and any(
+            other.target == key.target and isinstance(self.look_up(other), Absent)
+            for other in self.keys_of(key.object)
+        )
+
     def _put(self, new: Held, lease: Lease | None) -> list[Removal]:
         key, body = new.stored.key, only_body(new)
         entry, refusal = self.look_up(key), self._room.refusal(new)
         old = of_variant(entry, body.variant)
-        if _is_same_generation(old, new):
+        if is_same_generation(old, new):
             if body.part is not None:
                 assert old is not None
                 return self._join(old, new, body, refusal) + self._room.make()
@@ -221,7 +228,7 @@ class Index:
         if isinstance(old, Present):
             return [removal_of(body, "replaced")]
         # What was committed to the path of a file that was held took its place there.
-        if old.body_for(body.part) is not None and not _has_its_path(old, body):
+        if old.body_for(body.part) is not None and not has_its_path(old, body):
             return [removal_of(body, "replaced")]
         return self._held.join(old, body)
 
@@ -236,7 +243,7 @@ class Index:
         """
         key, entry = lease.key, self.look_up(lease.key)
         same = of_variant(entry, new.variant)
-        others = [held for held in _rivals(entry, new) if _is_of_another(held, new)]
+        others = [held for held in rivals_of(entry, new) if is_of_another(held, new)]
         if not is_allowed or not lease.is_for(new):
             asked_at = new.requested_at.boot
             are_older = all(held.stored.requested_at.boot < asked_at for held in others)
@@ -257,7 +264,7 @@ class Index:
         held = of_variant(self.look_up(lease.key), old.stored.variant)
         if held is None or not lease.allows(current, now):
             return None
-        if not (_is_same_generation(held, old) or held.bodies == old.bodies):
+        if not (is_same_generation(held, old) or held.bodies == old.bodies):
             return None
         if held.token != current.token or not lease.is_for(held.stored):
             return None
@@ -265,20 +272,33 @@ class Index:
         return self._room.make()
 
     def remember(
-        self, lease: Lease, current: StampPair, absent: Absent, now: Now
+        self,
+        lease: Lease,
+        current: StampPair,
+        absent: Absent,
+        now: Now,
+        at: CacheKey | None = None,
     ) -> list[Removal] | None:
         """Makes a marker of an absence; gives what died, None where the lease forbids it.
 
         What was held falls even where bodies leave no room to remember: an absence contradicts it.
+        `at`: where the marker lies, if the lease is for what many credentials share, of which one
+        saw the absence. To the others it is no absence, but bytes on their way are older.
         """
         if lease.is_refuted or lease.only or not lease.allows(current, now):
             return None
         key = lease.key
-        self._leases.revoke(key, but=lease)
-        removed = self._held.take(key, "replaced")
-        evicted = self._room.make_for_marker(key)
+        at = at or key
+        assert not at.namespace.is_shared, "an absence is one credential's"
+        if at == key:
+            self._leases.revoke(key, but=lease)
+            removed = self._held.take(key, "replaced")
+        else:
+            self._leases.deny(key, but=lease)
+            removed = self._held.take(key, "replaced") + self._held.take(at, "replaced")
+        evicted = self._room.make_for_marker(at)
         if evicted is not None:
-            self._held.put_marker(key, absent)
+            self._held.put_marker(at, absent)
         return removed + (evicted or [])
 
     # Dropping.
@@ -299,16 +319,26 @@ class Index:
         """
         for lease in self._leases.others(key, by):
             lease.is_refuted = True
-        is_marker = isinstance(self.look_up(key), Absent)
-        return self._held.take(key, "replaced") if is_marker else []
+        return self._take_markers(key)
 
     def deny(self, key: CacheKey) -> list[Removal]:
         """The key was seen to be absent by what makes no marker: what is held falls, and no bytes
         that are on their way are stored.
         """
-        for lease in self._leases.others(key, None):
-            lease.is_denied = True
+        self._leases.deny(key)
         return self._held.take(key, "replaced")
+
+    def _take_markers(self, key: CacheKey) -> list[Removal]:
+        """Drops what bytes of a key contradict: its marker; of what all credentials share those of
+        its object, in each of their partitions.
+        """
+        keys = self.keys_of(key.object) if key.namespace.is_shared else {key}
+        return [
+            removal
+            for each in keys
+            if isinstance(self.look_up(each), Absent)
+            for removal in self._held.take(each, "replaced")
+        ]
 
     def make_stale(self, key: CacheKey, reason: Reason) -> list[Removal]:
         """What is held is validated before its next use, a marker falls. Fills go on."""
@@ -336,36 +366,3 @@ class Index:
         """Raises AssertionError where the books don't agree. For tests; O(n)."""
         self._held.check_invariants()
         self._room.check_invariants()
-
-
-def _rivals(entry: Entry | None, new: Stored) -> tuple[Held, ...]:
-    """What bytes under a head take the place of: all, but for other variants than theirs."""
-    if isinstance(entry, Variants) and new.variant:
-        return tuple(held for held in entry.of if held.stored.variant == new.variant)
-    return helds(entry)
-
-
-def _is_of_another(held: Held, new: Stored) -> bool:
-    """Whether what is held is surely not of the representation that `new` is the head of."""
-    generation = generation_of(new)
-    if held.stored.variant != new.variant:
-        return True
-    if generation is None:
-        return is_changed(held, new) is True
-    return generation != generation_of(held.stored)
-
-
-def _has_its_path(entry: Entry | None, body: BodyRef) -> bool:
-    """Whether a file is held that has, or had, the path of `body`."""
-    if not isinstance(entry, Partial) or body.part is None:
-        return isinstance(entry, Present) and body.part is None
-    known = entry.body_for(body.part)
-    return known is not None and known.part == body.part
-
-
-def _is_same_generation(one: Entry | None, other: Held) -> bool:
-    """Whether both are bytes of one representation, under the same stamps."""
-    if not isinstance(one, Present | Partial) or one.token != other.token:
-        return False
-    generation = generation_of(one.stored)
-    return generation is not None and generation == generation_of(other.stored)

@@ -9,10 +9,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Final, Literal
 from urllib.parse import unquote_to_bytes
 
 KeyClass = Literal["metadata", "listing", "chunk"]
+ClientCredentials = Literal["partition", "strip", "share"]
+"""What clients' credentials are to the cache: they part all that is stored; they are
+removed; they part absences alone, and bodies are everybody's.
+"""
+ALL_CREDENTIALS: Final = b"*"
+"""In a partition's place: of bodies that all credentials share."""
 
 METADATA_NAMES = (
     "zarr.json",
@@ -38,12 +44,17 @@ class Namespace:
 
     `location` is the origin's scheme, host and port; `identity` names the sidecar's own credential
     by its configuration ("" for none); `partition` is a keyed hash of the client's credentials
-    (b"" for a client that brought none).
+    (b"" for a client that brought none), or ALL_CREDENTIALS.
     """
 
     location: str
     identity: str = ""
     partition: bytes = b""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether bodies lie here that were learnt with different credentials."""
+        return self.partition == ALL_CREDENTIALS
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,6 +92,11 @@ class Leases:
     def others(self, key: CacheKey, but: Lease | None) -> Iterator[Lease]:
         return (lease for lease in self._of_key.get(key, ()) if lease is not but)
 
+    def deny(self, key: CacheKey, but: Lease | None = None) -> None:
+        """The key was seen to be absent."""
+        for lease in self.others(key, but):
+            lease.is_denied = True
+
     def revoke(self, key: CacheKey, but: Lease | None = None) -> None:
         for lease in self.others(key, but):
             lease.is_revoked = True

@@ -32,6 +32,7 @@ from chunkside.core.decision import (
 )
 from chunkside.core.demands import NONE as NO_DEMANDS
 from chunkside.core.demands import Demands, demands_of, passes_by
+from chunkside.core.directives import cache_control
 from chunkside.core.entry import Absent, Held, Now, Part, Present, Selected, Stored
 from chunkside.core.fields import Fields
 from chunkside.core.freshness import (
@@ -39,7 +40,6 @@ from chunkside.core.freshness import (
     absence_lifetime,
     age,
     allows_stale,
-    cache_control,
     initial_age,
     may_serve_while_revalidating,
     origin_lifetime,
@@ -51,9 +51,9 @@ from chunkside.core.ranges import part_answered, range_applies, range_form, sele
 from chunkside.core.request import Request
 from chunkside.core.response import ResponseHead
 from chunkside.core.storability import (
-    SET_COOKIE,
     allows_any_origin,
     is_storable_status,
+    stored_of,
     why_not_absence,
     why_not_body,
 )
@@ -273,7 +273,9 @@ def _conclude_whole(
     request: Request, head: ResponseHead, sent_at: Now, policy: Policy
 ) -> Conclusion:
     reason = why_not_body(head, request, policy)
-    return PassOn(reason) if reason is not None else StoreBody(stored_of(request, head, sent_at))
+    if reason is not None:
+        return PassOn(reason)
+    return StoreBody(stored_of(request, head, sent_at, policy))
 
 
 def _conclude_part(
@@ -288,23 +290,7 @@ def _conclude_part(
         return PassOn(reason)
     # What is kept is the head of the whole, as far as the part's tells it.
     whole = replace(head, fields=without_checksums(head.fields.without(_OF_A_PART)), length=length)
-    return StorePart(stored_of(request, whole, sent_at), part)
-
-
-def stored_of(request: Request, head: ResponseHead, sent_at: Now) -> Stored:
-    """What is remembered of an answer's head; of a part's, as the head of its whole."""
-    return Stored(
-        key=request.key,
-        key_class=request.key_class,
-        status=200 if head.status == 206 else head.status,
-        fields=head.fields.without(SET_COOKIE),
-        length=head.length if head.length is not None else 0,
-        origin_lifetime=origin_lifetime(head.fields, sent_at.wall),
-        initial_age=initial_age(head.fields),
-        requested_at=sent_at,
-        origin_field=request.fields.get(b"origin"),
-        variant=variant_of(head.fields, request.fields),
-    )
+    return StorePart(stored_of(request, whole, sent_at, policy), part)
 
 
 def _freshen(
@@ -323,11 +309,12 @@ def _freshen(
     is_storable = (
         varies_as_before and why_not_body(replace(head, fields=fields), request, policy) is None
     )
+    lifetime = origin_lifetime(fields, sent_at.wall, policy.targeted)
     return Freshen(
         replace(
             old,
             fields=fields,
-            origin_lifetime=origin_lifetime(fields, sent_at.wall) if is_storable else 0.0,
+            origin_lifetime=lifetime if is_storable else 0.0,
             initial_age=initial_age(head.fields),
             requested_at=sent_at,
             origin_field=request.fields.get(b"origin"),
@@ -351,7 +338,7 @@ def conclude_absence(
     request: Request, head: ResponseHead, body: bytes, policy: Policy
 ) -> AbsenceConclusion:
     """Whether a whole answer that is no body proves that the key is absent."""
-    reason = why_not_absence(head, body, policy)
+    reason = why_not_absence(head, body, request, policy)
     if reason is not None:
         return PassOn(reason)
     any_origin = allows_any_origin(head.fields)
@@ -361,7 +348,7 @@ def conclude_absence(
     return StoreAbsence(seconds, any_origin) if seconds > 0 else PassOn(NotStored.SWITCHED_OFF)
 
 
-def wants_proof(request: Request, status: int, policy: Policy) -> bool:
+def wants_proof(request: Request, status: int, answered: Fields, policy: Policy) -> bool:
     """Whether a relayed answer makes it worth while to ask whether the key is absent.
 
     A HEAD or a range that is answered 404 proves nothing; a full GET does, and its marker answers
@@ -369,8 +356,8 @@ def wants_proof(request: Request, status: int, policy: Policy) -> bool:
     """
     return (
         policy.negative_scope == "all"
-        and policy.cache_missing
         and status in policy.absent_statuses
+        and absence_lifetime(answered, request.key_class, policy) > 0
         and not _must_not_touch_the_cache(request)
         and (request.method == "HEAD" or range_form(request.fields) == "single")
     )

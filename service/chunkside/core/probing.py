@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from chunkside.core.decision import AbsenceConclusion, NotStored, PassOn, ServeAbsence, StoreAbsence
 from chunkside.core.demands import passes_by
+from chunkside.core.directives import cache_control
 from chunkside.core.entry import Absent, Entry, Now
-from chunkside.core.freshness import Policy, absence_lifetime, absence_under, age, cache_control
+from chunkside.core.freshness import Policy, absence_lifetime, absence_under, age
 from chunkside.core.listing import Probe, says_nothing
 from chunkside.core.ranges import encoding_of
 from chunkside.core.request import Request

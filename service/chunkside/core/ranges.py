@@ -48,12 +48,6 @@ def single_range(fields: Fields) -> bytes | None:
     return fields.combined(b"range") if range_form(fields) == "single" else None
 
 
-def first_byte(fields: Fields) -> int | None:
-    """Offset of a single range's first byte; None for one that counts from the end."""
-    bounds = _bounds(fields.combined(b"range"))
-    return None if bounds is None else bounds[0]
-
-
 def exact_part(range_value: bytes) -> Part | None:
     """The part that a range names by both of its ends; None where it leaves one to the length."""
     first, last = _bounds(range_value) or (None, None)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from chunkside.core.fields import Fields
-from chunkside.core.key import CacheKey, KeyClass
+from chunkside.core.key import CacheKey, KeyClass, Namespace
 from chunkside.core.listing import Probe
 
 Control = Literal["refresh", "bypass"]
@@ -22,6 +22,8 @@ class Request:
     client's own signature is on it, so that it passes verbatim and proves nothing to the cache.
     `control`: what `Chunkside-Control` says: ask the origin anew, or leave the cache out of it.
     `probe`: what it asks if that is whether anything lies beneath a key.
+    `own_space`: the client's own partition, where `key` lies in what all credentials share; None
+    where it lies there itself.
     """
 
     method: str
@@ -33,6 +35,12 @@ class Request:
     is_signed: bool = False
     control: Control | None = None
     probe: Probe | None = None
+    own_space: Namespace | None = None
+
+    @property
+    def absence_key(self) -> CacheKey:
+        """Where an absence is remembered: what one credential doesn't see another may."""
+        return self.key if self.own_space is None else CacheKey(self.own_space, self.key.target)
 
     @property
     def is_safe(self) -> bool:

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from chunkside.core.cors import Pages
-from chunkside.core.credentials import is_signed, partition
+from chunkside.core.credentials import is_presigned, is_signed, partition, stripped
 from chunkside.core.decision import Refuse
 from chunkside.core.fields import Fields
 from chunkside.core.key import (
+    ALL_CREDENTIALS,
     CacheKey,
+    ClientCredentials,
     Namespace,
     classify,
     key_target,
@@ -37,8 +39,7 @@ class Route:
     on the data port in whose place it stands; no slash at the end of either. `secret` keys the
     partition hash. Names of fields and query parameters in lower case. `pages`: those that may
     read whatever the origin says of it; None where that is the origin's to say. `identity` names
-    the sidecar's own credential, "" where it has none; `takes_credentials_off`: that is the one
-    which counts, and what clients bring in its place goes no further.
+    the sidecar's own credential, "" for none.
     """
 
     name: str
@@ -51,8 +52,8 @@ class Route:
     forwards_cookies: bool = False
     at: bytes = b""
     pages: Pages | None = None
+    client_credentials: ClientCredentials = "partition"
     identity: str = ""
-    takes_credentials_off: bool = False
 
     def request(
         self, method: str, raw_target: bytes, fields: Fields, *, has_body: bool
@@ -81,25 +82,41 @@ class Route:
             # Whoever asks, the answer is the same but for our own fields.
             not_forwarded = not_forwarded | _ORIGIN
         fields = fields.end_to_end(not_forwarded)
-        if self.takes_credentials_off:
-            fields = fields.without(self.credential_names)
         if method == "OPTIONS":
             fields = _one_hop_less(fields)
-        whose = partition(fields, self.credential_names, self.secret)
-        space = Namespace(self.location, self.identity, whose)
-        key = CacheKey(space, key_target(target, self.ignored_query))
+        if self.client_credentials == "strip" and not is_presigned(target):
+            fields = stripped(fields, self.credential_names, has_body=has_body)
+        space, own_space = self._spaces(fields)
+        target_of_key = key_target(target, self.ignored_query)
         key_class = classify(target, self.metadata_names)
+        probe = None
+        if key_class == "listing":
+            # What it tells of is an absence.
+            probe = probe_of(CacheKey(own_space or space, target_of_key), self.metadata_names)
         return Request(
             method=method,
             target=target,
             fields=fields,
-            key=key,
+            key=CacheKey(space, target_of_key),
             key_class=key_class,
             has_body=has_body,
             is_signed=is_signed(target, fields),
             control=_CONTROLS.get(control),
-            probe=probe_of(key, self.metadata_names) if key_class == "listing" else None,
+            probe=probe,
+            own_space=own_space,
         )
+
+    def _spaces(self, fields: Fields) -> tuple[Namespace, Namespace | None]:
+        """Where what a client may have lies; and, if that is where all have it, the client's own
+        partition.
+        """
+        if self.client_credentials == "strip":
+            return Namespace(self.location, self.identity), None
+        held = partition(fields, self.credential_names, self.secret)
+        own = Namespace(self.location, self.identity, held)
+        if self.client_credentials == "share":
+            return Namespace(self.location, self.identity, ALL_CREDENTIALS), own
+        return own, None
 
     def origin_path(self, data_port_target: bytes) -> bytes:
         """The target as sent to the origin, of one as sent to the data port.

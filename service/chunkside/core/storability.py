@@ -6,20 +6,25 @@ import re
 from typing import Final
 
 from chunkside.core.decision import NotStored
+from chunkside.core.directives import told_by
+from chunkside.core.entry import Now, Stored
 from chunkside.core.fields import Fields
 from chunkside.core.freshness import (
     HEURISTICALLY_CACHEABLE,
     Policy,
-    cache_control,
+    initial_age,
     origin_lifetime,
 )
+from chunkside.core.key import CacheKey
 from chunkside.core.ranges import encoding_of
 from chunkside.core.request import Request
 from chunkside.core.response import ResponseHead
-from chunkside.core.variants import varied_names
+from chunkside.core.variants import variant_of, varied_names
 
 SET_COOKIE: Final = frozenset({b"set-cookie", b"set-cookie2"})
 _NEVER_STORED: Final = frozenset({204, 205, 206, 304, 416})
+# Of these each lets a shared cache answer others with what a credential brought (RFC 9111 §3.5).
+_FOR_ALL: Final = frozenset({b"public", b"s-maxage", b"must-revalidate"})
 _UNDERSTOOD: Final = HEURISTICALLY_CACHEABLE | {302, 303, 307, 400, 403, 500, 502, 503, 504}
 _ERROR_CODE = re.compile(rb"<Code>([^<]*)</Code>")
 _CODES_OF_ABSENCE = frozenset({b"NoSuchKey", b"BlobNotFound"})
@@ -28,14 +33,18 @@ _CODES_OF_ABSENCE = frozenset({b"NoSuchKey", b"BlobNotFound"})
 def why_not_body(head: ResponseHead, request: Request, policy: Policy) -> NotStored | None:
     """The reason not to store an answer to a GET that has a body; None if it may be stored."""
     fields = head.fields
-    directives = cache_control(fields)
+    directives, is_targeted = told_by(fields, policy.targeted)
     # Of each status that is stored what it asks of a cache is known (RFC 9111 §5.2.2.3).
     if b"no-store" in directives and b"must-understand" not in directives:
         return NotStored.NO_STORE
-    # What one credential learns answers that credential alone.
-    is_for_one = request.key.namespace.partition != b""
-    if b"private" in directives and policy.obeys_origin and not is_for_one:
+    is_shared = request.key.namespace.is_shared
+    # Bodies of one credential for all are what was asked for; of one for itself never.
+    is_private = b"private" in directives and (policy.obeys_origin or is_targeted or is_shared)
+    if is_private and not _is_for_one(request.key, policy):
         return NotStored.PRIVATE
+    is_authorized = is_shared and b"authorization" in request.fields
+    if policy.is_strict and is_authorized and _FOR_ALL.isdisjoint(directives):
+        return NotStored.AUTHORIZATION
     # Where cookies don't pass, they select nothing and none is told to anybody.
     if policy.forwards_cookies and not SET_COOKIE.isdisjoint(fields.names):
         return NotStored.SET_COOKIE
@@ -53,11 +62,17 @@ def why_not_body(head: ResponseHead, request: Request, policy: Policy) -> NotSto
     return None
 
 
+def _is_for_one(key: CacheKey, policy: Policy) -> bool:
+    """Whether what lies at a key answers one credential alone, be it the sidecar's own."""
+    space = key.namespace
+    return policy.client_credentials == "strip" or not (space.is_shared or space.partition == b"")
+
+
 def is_storable_status(head: ResponseHead, policy: Policy) -> bool:
     """Whether an answer of another status than 200 may be stored as a body (RFC 9111 §3): only
     where a lifetime or a heuristic says so, and nothing but that RFC is asked.
     """
-    status, directives = head.status, cache_control(head.fields)
+    status, directives = head.status, told_by(head.fields, policy.targeted).directives
     if b"must-understand" in directives and status not in _UNDERSTOOD:
         return False
     if not policy.is_strict or status in _NEVER_STORED or not 200 <= status < 600:
@@ -65,15 +80,22 @@ def is_storable_status(head: ResponseHead, policy: Policy) -> bool:
     if status in policy.absent_statuses or head.length is None:
         return False
     is_heuristic = status in HEURISTICALLY_CACHEABLE or b"public" in directives
-    return origin_lifetime(head.fields) is not None or is_heuristic
+    has_lifetime = origin_lifetime(head.fields, targeted=policy.targeted) is not None
+    return has_lifetime or is_heuristic
 
 
-def why_not_absence(head: ResponseHead, body: bytes, policy: Policy) -> NotStored | None:
+def why_not_absence(
+    head: ResponseHead, body: bytes, request: Request, policy: Policy
+) -> NotStored | None:
     """The reason why a whole answer doesn't prove that its key is absent; None if it does."""
     if head.status not in policy.absent_statuses:
         return NotStored.STATUS
-    if b"no-store" in cache_control(head.fields):
+    directives, is_targeted = told_by(head.fields, policy.targeted)
+    if b"no-store" in directives:
         return NotStored.NO_STORE
+    is_private = b"private" in directives and (policy.is_strict or is_targeted)
+    if is_private and not _is_for_one(request.absence_key, policy):
+        return NotStored.PRIVATE
     # A marker answers every request.
     if varied_names(head.fields):
         return NotStored.VARY
@@ -93,3 +115,19 @@ def _speaks_of_another_absence(body: bytes) -> bool:
 
 def allows_any_origin(fields: Fields) -> bool:
     return fields.get(b"access-control-allow-origin") == b"*"
+
+
+def stored_of(request: Request, head: ResponseHead, sent_at: Now, policy: Policy) -> Stored:
+    """What is remembered of an answer's head; of a part's, as the head of its whole."""
+    return Stored(
+        key=request.key,
+        key_class=request.key_class,
+        status=200 if head.status == 206 else head.status,
+        fields=head.fields.without(SET_COOKIE),
+        length=head.length if head.length is not None else 0,
+        origin_lifetime=origin_lifetime(head.fields, sent_at.wall, policy.targeted),
+        initial_age=initial_age(head.fields),
+        requested_at=sent_at,
+        origin_field=request.fields.get(b"origin"),
+        variant=variant_of(head.fields, request.fields),
+    )

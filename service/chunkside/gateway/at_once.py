@@ -49,9 +49,12 @@ _DEMANDS: Final = frozenset({b"cache-control", b"pragma"})
 
 @dataclass(frozen=True, slots=True)
 class Sitting:
-    """What header blocks that are alike come to on one route. `space`: where their keys lie."""
+    """What header blocks that are alike come to on one route. `space`: where their keys lie, and
+    `own_space` those of their absences, if apart.
+    """
 
     space: Namespace
+    own_space: Namespace | None
     asked: Fields
     absences: bool
     absences_of_parts: bool
@@ -118,6 +121,7 @@ class AtOnce:
         ranged = replace(request, fields=request.fields.plus((b"Range", b"bytes=0-0")))
         return Sitting(
             space=request.key.namespace,
+            own_space=request.own_space,
             asked=request.fields,
             absences=isinstance(decide(request, absent, now, policy), ServeAbsence),
             absences_of_parts=isinstance(decide(ranged, absent, now, policy), ServeAbsence),
@@ -132,6 +136,8 @@ class AtOnce:
         """
         index = self._edges.index
         place = index.place_of(sitting.space, target)
+        if place is None and sitting.own_space is not None:
+            place = index.place_of(sitting.own_space, target)
         if place is None:
             return None
         entry = index.entry_at(place)

@@ -14,7 +14,7 @@ from chunkside.core.heads import SelectedHead, head_of
 from chunkside.core.ranges import range_form, select
 from chunkside.core.request import Request
 from chunkside.gateway.errors import BodyTorn, OriginUnreachable
-from chunkside.gateway.fill import Fill
+from chunkside.gateway.fill import full_get
 from chunkside.gateway.growing import SMALL_BODY_BYTES, LeftBehind
 from chunkside.gateway.origin import rest_until
 from chunkside.gateway.outcomes import Filled
@@ -31,18 +31,20 @@ _BROKE_OFF: Final = "The origin broke off in the middle of its answer."
 class Delivery:
     """Follows the body from the moment it is made, so that nothing it needs is let go of."""
 
-    def __init__(self, upstream: Upstream, fill: Fill, filled: Filled, start: int = 0) -> None:
+    def __init__(
+        self, upstream: Upstream, request: Request, filled: Filled, start: int = 0
+    ) -> None:
         # Where in the representation the body's bytes begin.
         self._first = 0 if filled.part is None else filled.part.first
         self._upstream = upstream
-        self._fill = fill
+        self._request = request
         self._filled = filled
         self._body = filled.body
         self._follower = filled.body.follow(start)
 
-    async def reply(self, request: Request, result: Result, status: CacheStatus) -> Reply:
+    async def reply(self, result: Result, status: CacheStatus) -> Reply:
         try:
-            fields = request.fields
+            fields = self._request.fields
             await self._wait_for_length(is_needed=range_form(fields) == "single")
             length = self._body.length
             if length is None:
@@ -126,6 +128,6 @@ class Delivery:
         length = self._body.length
         if length is None or end is None:
             raise BodyTorn
-        stored, asked = self._stored(length), self._fill.asked
+        stored, asked = self._stored(length), full_get(self._request)
         async for piece in rest_until(self._upstream, asked, stored, position, end):
             yield piece

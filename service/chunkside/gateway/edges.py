@@ -29,6 +29,7 @@ from chunkside.core.key import CacheKey, Object
 from chunkside.core.lease import Lease
 from chunkside.core.listing import listings_above
 from chunkside.core.ranges import generation_of
+from chunkside.core.request import Request
 from chunkside.gateway.doubts import Doubts
 from chunkside.gateway.errors import StoreFault
 from chunkside.gateway.health import Health
@@ -140,6 +141,13 @@ class Edges:
             return self.index.look_up(key)
         return entry
 
+    def known_of(self, request: Request) -> Entry | None:
+        """What may answer a request: bytes, or the absence that its own credential saw."""
+        entry = self.look_up(request.key)
+        if entry is None and request.own_space is not None:
+            return self.look_up(request.absence_key)
+        return entry
+
     def drop_fallen(self, keys: Iterable[CacheKey], reason: Reason = "invalidated") -> None:
         """Drops what was stored under other stamps than the current ones."""
         removals = []
@@ -167,13 +175,13 @@ class Edges:
         self.discard(removals)
         return all(removal.body != body for removal in removals)
 
-    def remember_absence(self, lease: Lease, absent: Absent) -> bool:
+    def remember_absence(self, lease: Lease, absent: Absent, at: CacheKey) -> bool:
         current = self.stamps.read(lease.key.object)
-        removals = self.index.remember(lease, current, absent, self.now())
+        removals = self.index.remember(lease, current, absent, self.now(), at)
         if removals is None:
             return False
         self.discard(removals)
-        return self.index.look_up(lease.key) is not None
+        return self.index.look_up(at) is not None
 
     def freshen(self, lease: Lease, held: Held, stored: Stored) -> bool:
         current = self.stamps.read(lease.key.object)

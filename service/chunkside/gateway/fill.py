@@ -34,11 +34,11 @@ from chunkside.core.policy import (
     conclude_absence,
     fill_fields,
     proves_existence,
-    stored_of,
 )
 from chunkside.core.ranges import generation_of, part_answered
 from chunkside.core.request import Request
 from chunkside.core.response import ResponseHead
+from chunkside.core.storability import stored_of
 from chunkside.core.variants import choose, is_selected_by
 from chunkside.gateway.edges import Edges
 from chunkside.gateway.errors import (
@@ -104,14 +104,6 @@ class Fill:
         self._had_a_reader = False
         self._held = self._what_is_held()
         self._began = edges.now()
-
-    @property
-    def asked(self) -> OriginRequest:
-        """A full GET, for those who need the rest of a body by themselves."""
-        return self._request_with(fill_fields(self.request, None))
-
-    def _request_with(self, fields: Fields) -> OriginRequest:
-        return OriginRequest("GET", self.request.target, fields, self.request.key_class)
 
     def growing(self) -> Filled | None:
         """The body where one is arriving already."""
@@ -191,7 +183,7 @@ class Fill:
     async def _ask(self) -> str:
         sent_at, asked = self._edges.now(), self._decision
         fields = fill_fields(self.request, asked.stale, asked.range_value)
-        response = await self._edges.upstream.send(self._request_with(fields))
+        response = await self._edges.upstream.send(_get(self.request, fields))
         try:
             return await self._judge(response, sent_at)
         finally:
@@ -208,7 +200,9 @@ class Fill:
         return await self._ask()
 
     def _what_is_held(self) -> Selected | None:
-        return choose(self._edges.index.look_up(self.request.key), self.request.fields)
+        index, request = self._edges.index, self.request
+        entry = index.look_up(request.key) or index.look_up(request.absence_key)
+        return choose(entry, request.fields)
 
     def _given(self) -> Outcome | None:
         return self.outcome.result() if self.outcome.done() else None
@@ -298,7 +292,7 @@ class Fill:
                 self.lease.stamps.token,
                 conclusion.allows_any_origin,
             )
-            return edges.remember_absence(self.lease, absent)
+            return edges.remember_absence(self.lease, absent, self.request.absence_key)
         if head.status in (404, 410):
             weigh_absence(edges, self.request, self._held)
         if head.status in (401, 403, 404, 410, 416) and not self._agrees_with_what_is_held(head):
@@ -325,7 +319,8 @@ class Fill:
             length = None if answered is None else answered[1]
         if length is None:
             return False
-        stored = stored_of(self.request, replace(head, length=length), self._began)
+        whole, policy = replace(head, length=length), self._edges.policy
+        stored = stored_of(self.request, whole, self._began, policy)
         held = of_variant(self._edges.index.look_up(self.request.key), stored.variant)
         generation = generation_of(stored)
         return (
@@ -336,9 +331,10 @@ class Fill:
 
     def _let_fall(self) -> None:
         """The origin has something else now than what is held, even if that can't be kept."""
-        edges = self._edges
+        edges, request = self._edges, self.request
         if edges.may_store(self.lease):
-            edges.discard(edges.index.drop(self.request.key, "replaced"))
+            fallen = edges.index.drop_all({request.key, request.absence_key}, "replaced")
+            edges.discard(fallen)
 
     # A body.
 
@@ -369,7 +365,8 @@ class Fill:
         stored, body, part, edges = filled.stored, filled.body, filled.part, self._edges
         span = Span(0 if part is None else part.first, body.length, stored.length)
         try:
-            async with aclosing(whole_body(edges.upstream, self.asked, response, span)) as chunks:
+            asked = full_get(self.request)
+            async with aclosing(whole_body(edges.upstream, asked, response, span)) as chunks:
                 async for chunk in chunks:
                     if not await body.wait_for_followers():
                         return "abandoned"
@@ -388,3 +385,12 @@ class Fill:
             return TOO_LARGE
         stored = stored if part is not None else replace(stored, length=body.end)
         return await keeping.commit(writer, stored, body)
+
+
+def full_get(request: Request) -> OriginRequest:
+    """What asks for the whole of what a request asks for, with its own credential."""
+    return _get(request, fill_fields(request, None))
+
+
+def _get(request: Request, fields: Fields) -> OriginRequest:
+    return OriginRequest("GET", request.target, fields, request.key_class)

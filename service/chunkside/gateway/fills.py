@@ -28,6 +28,8 @@ class Fills:
     def __init__(self, edges: Edges) -> None:
         self._edges = edges
         self._running: dict[_Name, Fill] = {}
+        # Of bodies that all credentials share: each of them asks for itself until one arrives.
+        self._shared: dict[_Name, list[Fill]] = {}
         self._tasks: dict[Fill, asyncio.Task[None]] = {}
         self._apart: OrderedDict[tuple[CacheKey, bytes | None], float] = OrderedDict()
 
@@ -46,8 +48,13 @@ class Fills:
         self, request: Request, stamps: StampPair, range_value: bytes | None
     ) -> Fill | None:
         """The fill of the whole, or of a range, that this request may join."""
-        fill = self._running.get(_name(request, range_value))
-        return fill if fill is not None and fill.is_open_to(request, stamps) else None
+        own = self._running.get(_name(request, range_value))
+        if own is not None and own.is_open_to(request, stamps):
+            return own
+        # Before there are bytes an absence may be what is coming, and is another credential's.
+        shared = self._shared.get(_shared_name(request, range_value), ())
+        growing = (fill for fill in shared if fill.growing() is not None)
+        return next((fill for fill in growing if fill.is_open_to(request, stamps)), None)
 
     def prove_absence(self, request: Request) -> None:
         """Asks for the whole of a key that seems to be absent. A body that comes is not read,
@@ -68,6 +75,9 @@ class Fills:
         )
         self._running[_name(request, asked.range_value)] = fill
         self._edges.visits.enter()
+        if request.own_space is not None:
+            name = _shared_name(request, asked.range_value)
+            self._shared.setdefault(name, []).append(fill)
         self._tasks[fill] = self._edges.tasks.start(self._run(fill), "a fill")
         return fill
 
@@ -83,6 +93,12 @@ class Fills:
         name = _name(fill.request, fill.range_value)
         if self._running.get(name) is fill:
             del self._running[name]
+        name = _shared_name(fill.request, fill.range_value)
+        sharing = self._shared.get(name, [])
+        if fill in sharing:
+            sharing.remove(fill)
+            if not sharing:
+                del self._shared[name]
 
     async def _run(self, fill: Fill) -> None:
         outcome = "given_up"
@@ -102,14 +118,14 @@ class Fills:
 
     def keep_apart(self, request: Request, range_value: bytes | None) -> None:
         """Answers to this can't be shared: for a while nobody waits for another's."""
-        name = request.key, range_value
+        name = request.absence_key, range_value
         self._apart[name] = self._edges.now().boot + _APART_SECONDS
         self._apart.move_to_end(name)
         if len(self._apart) > _MOST_APART:
             self._apart.popitem(last=False)
 
     def is_apart(self, request: Request, range_value: bytes | None) -> bool:
-        name = request.key, range_value
+        name = request.absence_key, range_value
         until = self._apart.get(name)
         if until is None:
             return False
@@ -120,4 +136,9 @@ class Fills:
 
 
 def _name(request: Request, range_value: bytes | None) -> _Name:
+    """Names what only those share who would be told the same absence."""
+    return request.absence_key, request.fields.get(b"origin"), range_value
+
+
+def _shared_name(request: Request, range_value: bytes | None) -> _Name:
     return request.key, request.fields.get(b"origin"), range_value

@@ -120,7 +120,7 @@ class Gateway:
         return self._seek_proof(request, reply)
 
     def _seek_proof(self, request: Request, reply: Reply) -> Reply:
-        if wants_proof(request, reply.status, self._edges.policy):
+        if wants_proof(request, reply.status, reply.fields, self._edges.policy):
             self.fills.prove_absence(as_full_get(request))
         return reply
 
@@ -128,14 +128,14 @@ class Gateway:
         """What the key's entry has for a request, as far as it holds under the current stamps."""
         if request.method not in ("GET", "HEAD") or request.key_class == "listing":
             return None
-        entry = choose(self._edges.look_up(request.key), request.fields)
+        entry = choose(self._edges.known_of(request), request.fields)
         range_value = single_range(request.fields)
         part = None if range_value is None else exact_part(range_value)
         lacks_part = isinstance(entry, Partial) and (part is None or not entry.body_for(part))
         if entry is None or lacks_part:
             # While the disk was asked another's fill may have ended.
             await self.adoption.look(request.key, part)
-            entry = choose(self._edges.look_up(request.key), request.fields)
+            entry = choose(self._edges.known_of(request), request.fields)
         if isinstance(entry, Absent):
             # It may have been made by a route that lets markers live longer.
             return absence_under(entry, request.key_class, self._edges.policy)

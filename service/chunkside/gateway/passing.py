@@ -20,10 +20,11 @@ from chunkside.core.invalidation import (
 from chunkside.core.key import Object, is_array_document
 from chunkside.core.lease import Lease
 from chunkside.core.listing import listings_above
-from chunkside.core.policy import proves_existence, stored_of
+from chunkside.core.policy import proves_existence
 from chunkside.core.ranges import part_answered, part_of_whole
 from chunkside.core.request import Request
 from chunkside.core.response import ResponseHead
+from chunkside.core.storability import stored_of
 from chunkside.gateway.edges import Edges
 from chunkside.gateway.errors import (
     OriginNonsense,
@@ -84,7 +85,8 @@ class Passing:
             told = part_answered(request.fields.combined(b"range"), head.fields)
             head = replace(head, length=None if told is None else told[1])
         if head.length is not None:
-            self._edges.see(lease, stored_of(request, head, sent_at), is_relayed=True)
+            stored = stored_of(request, head, sent_at, self._edges.policy)
+            self._edges.see(lease, stored, is_relayed=True)
 
     def _weigh(self, request: Request, status: int) -> None:
         """Drops what the origin's answer to this very key contradicts, and what may be on its way.
@@ -94,9 +96,10 @@ class Passing:
         if request.method not in ("GET", "HEAD"):
             return
         edges, key = self._edges, request.key
+        known = edges.index.look_up(request.absence_key)
         if proves_existence(status):
             edges.refute(key)
-        elif status in (404, 410) and not isinstance(edges.index.look_up(key), Absent):
+        elif status in (404, 410) and not isinstance(known, Absent):
             edges.discard(edges.index.deny(key))
 
     def pass_on(
@@ -112,7 +115,7 @@ class Passing:
             response.close()
             raise OriginNonsense(nonsense)
         status = replace(status, fwd_status=head.status)
-        cut = _cut(request, head, self._edges.now())
+        cut = _cut(request, head, self._edges)
         if cut is not None:
             body = _body(response, cut.first, cut.end) if cut.length else b""
             release = response.close
@@ -279,7 +282,7 @@ def _tells_its_place(head: ResponseHead) -> bool:
     return b"content-range" in head.fields or media_type.startswith(b"multipart/byteranges")
 
 
-def _cut(request: Request, head: ResponseHead, now: Now) -> SelectedHead | None:
+def _cut(request: Request, head: ResponseHead, edges: Edges) -> SelectedHead | None:
     """What is to be cut from an answer of the whole to a single range; None where it passes as it
     is: where nobody asked for a range, or a condition stood on it, or it can't be told.
     """
@@ -290,7 +293,7 @@ def _cut(request: Request, head: ResponseHead, now: Now) -> SelectedHead | None:
     selection = part_of_whole(fields, head.length or 0)
     if isinstance(selection, Whole):
         return None
-    return head_of(stored_of(request, head, now), selection)
+    return head_of(stored_of(request, head, edges.now(), edges.policy), selection)
 
 
 async def _body(

@@ -72,9 +72,8 @@ class Probing:
         conclusion = conclude_probe(probe, head, body, edges.policy)
         if isinstance(conclusion, StoreAbsence):
             token = lease.stamps.token
-            return edges.remember_absence(
-                lease, Absent(404, sent_at, conclusion.lifetime, token, allows_any_origin=False)
-            )
+            absent = Absent(404, sent_at, conclusion.lifetime, token, allows_any_origin=False)
+            return edges.remember_absence(lease, absent, probe.beneath)
         if head.status == 200:
             edges.discard(edges.index.drop(probe.beneath, "replaced"))
         return False

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from chunkside.core.entry import Now, Partial, Present, Selected, Stored
 from chunkside.core.key import is_array_document
-from chunkside.core.policy import stored_of
 from chunkside.core.ranges import generation_of, is_changed
 from chunkside.core.request import Request
 from chunkside.core.response import ResponseHead
+from chunkside.core.storability import stored_of
 from chunkside.gateway.edges import Edges
 from chunkside.gateway.errors import BodyTorn, StoreFault
 from chunkside.gateway.growing import SMALL_BODY_BYTES
@@ -49,7 +49,7 @@ def weigh_head(
     edges: Edges, request: Request, held: Selected | None, head: ResponseHead, sent_at: Now
 ) -> None:
     """Notes a change unless a document that is passed on is surely what was held."""
-    weigh_part(edges, request, held, stored_of(request, head, sent_at))
+    weigh_part(edges, request, held, stored_of(request, head, sent_at, edges.policy))
 
 
 def weigh_part(edges: Edges, request: Request, held: Selected | None, stored: Stored) -> None:

@@ -10,7 +10,7 @@ from chunkside.core.decision import Fill, Forward
 from chunkside.core.entry import of_variant
 from chunkside.core.freshness import may_serve_stale, remaining
 from chunkside.core.policy import has_what_is_asked_for
-from chunkside.core.ranges import first_byte
+from chunkside.core.ranges import part_asked
 from chunkside.core.request import Request
 from chunkside.core.variants import choose
 from chunkside.gateway.delivery import Delivery
@@ -54,11 +54,11 @@ class Waiting:
         status = CacheStatus(forward=decision.forward, is_collapsed=is_collapsed)
         match outcome:
             case Filled():
-                delivery = Delivery(edges.upstream, fill, outcome)
+                delivery = Delivery(edges.upstream, request, outcome)
                 fill.leave(is_expected=joined.is_expected)
                 fwd_status = outcome.stored.status if outcome.part is None else 206
                 status = replace(status, fwd_status=fwd_status, is_stored=outcome.is_stored)
-                return await delivery.reply(request, result, status)
+                return await delivery.reply(result, status)
             case Freshened(held, is_stored):
                 status = replace(status, fwd_status=304, is_stored=is_stored)
                 # Whoever asked for the validation may have needed no bytes: they need not be held.
@@ -84,18 +84,18 @@ class Waiting:
         edges = self.edges
         fill = self.fills.running(request, edges.stamps.read(request.key.object), None)
         filled = fill.growing() if fill is not None else None
-        if fill is None or filled is None or filled.body.length is None:
+        if filled is None or filled.body.length is None:
             return None
-        first = first_byte(request.fields)
         body = filled.body
-        if first is None or not first <= min(body.end + _NEAR_BYTES, filled.body.length - 1):
+        part = part_asked(request.fields.combined(b"range"), filled.body.length)
+        if part is None or part.first > body.end + _NEAR_BYTES:
             return None
         status = CacheStatus(forward=Forward.PARTIAL, is_collapsed=True, fwd_status=200)
-        delivery = Delivery(edges.upstream, fill, filled, first)
-        return await delivery.reply(request, "collapsed", status)
+        delivery = Delivery(edges.upstream, request, filled, part.first)
+        return await delivery.reply("collapsed", status)
 
     async def _alone(self, request: Request, decision: Fill) -> Reply:
-        held = choose(self.edges.look_up(request.key), request.fields)
+        held = choose(self.edges.known_of(request), request.fields)
         return await self.passing.relay(request, None, decision.forward, held)
 
     async def _answered(

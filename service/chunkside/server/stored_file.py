@@ -28,7 +28,7 @@ HELP: Final = (
     "what was learned with that credential. Other fields select among variants, as they do there."
 )
 _RANGE: Final = re.compile(rb"([0-9]{1,19})-([0-9]{1,19})")
-_PARTITION: Final = re.compile(rb"[0-9a-f]{8,64}")
+_PARTITION: Final = re.compile(rb"\*|[0-9a-f]{8,64}")
 _NOT_IN_NAMES: Final = re.compile(rb"[^0-9A-Za-z._-]+")
 _LONGEST_NAME: Final = 120
 _SLICE_BYTES: Final = 1024 * 1024

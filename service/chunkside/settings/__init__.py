@@ -35,6 +35,7 @@ from chunkside.settings.model import Settings
 from chunkside.settings.own_credential import (
     allows_writes,
     auth_kind,
+    client_credentials_of,
     identity_of,
     refuse_open_ports,
     tls_files,
@@ -60,6 +61,7 @@ __all__ = [
     "allows_writes",
     "auth_kind",
     "cautions",
+    "client_credentials_of",
     "differing",
     "forecast",
     "identity_of",

@@ -6,7 +6,12 @@ import math
 
 from chunkside.settings.addresses import DirectoryAddress, OriginAddress, TcpAddress
 from chunkside.settings.model import Settings
-from chunkside.settings.own_credential import auth_kind, is_this_machine, shows_certificate
+from chunkside.settings.own_credential import (
+    auth_kind,
+    client_credentials_of,
+    is_this_machine,
+    shows_certificate,
+)
 from chunkside.settings.sources import require_routes
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
@@ -44,6 +49,12 @@ def cautions(settings: Settings) -> list[str]:
             )
         if own.upstream_cert_file is not None and not shows_certificate(route):
             told.append(f"{label}upstream is no https://: upstream_cert_file is shown to nobody")
+        is_removed = "cookie" in {name.lower() for name in own.credential_headers}
+        if own.cookies == "forward" and client_credentials_of(own) == "strip" and is_removed:
+            told.append(
+                f"{label}cookies is forward, and yet client_credentials=strip removes Cookie, "
+                "which credential_headers names"
+            )
         told += [
             f"{label}upstream is this sidecar's own {setting} {address}: requests would run in a "
             "circle"

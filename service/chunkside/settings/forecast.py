@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
+from chunkside.core.key import ClientCredentials
 from chunkside.settings.addresses import ListenAddress, TcpAddress
 from chunkside.settings.cache_directory import locate_cache
 from chunkside.settings.cautions import cautions
@@ -24,6 +26,7 @@ from chunkside.settings.model import Settings
 from chunkside.settings.own_credential import (
     allows_writes,
     auth_kind,
+    client_credentials_of,
     refuse_open_ports,
     shows_certificate,
 )
@@ -34,6 +37,12 @@ from chunkside.settings.route_settings import RouteSettings
 from chunkside.settings.routes import ConfiguredRoute
 from chunkside.settings.sources import require_routes
 from chunkside.store.filesystem import Chosen, Filesystem, MemoryOnly, Volume, measure
+
+_CREDENTIALS: Final[dict[ClientCredentials, str]] = {
+    "partition": "forwarded; each gets only what was learned with it",
+    "strip": "removed, signatures in headers too; all share what is stored",
+    "share": "forwarded; bodies answer all, whoever brought them, absences only who saw them",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +112,11 @@ def _reach(settings: Settings) -> list[str]:
     if all(route.prefix != "/" for route in routes):
         lines.append("any other path: refused with 421")
     lines.append(f"metrics and admin: {admin}")
-    for route, (label, _) in zip(routes, _each(settings), strict=True):
+    for route, (label, own) in zip(routes, _each(settings), strict=True):
         lines.append(
             f"{label}writes: {'forwarded' if allows_writes(route) else 'refused with 405'}"
         )
+        lines.append(f"{label}clients' credentials: {_CREDENTIALS[client_credentials_of(own)]}")
         lines += [f"{label}{told}" for told in _ways(route)]
     if settings.allowed_clients:
         networks = ", ".join(map(str, settings.allowed_clients))
@@ -193,7 +203,10 @@ def _lifetimes(settings: RouteSettings) -> str:
     )
     bodies = f"bodies {format_duration(settings.ttl)} where the origin says nothing"
     metadata = f"metadata {format_duration(settings.metadata_ttl)} at most"
-    return f"lifetimes: {bodies}, {absences}, {metadata}"
+    obeys = settings.upstream_cache_control == "obey"
+    plain = "Cache-Control" if obeys else "no-store in Cache-Control"
+    told = ", else ".join([*settings.targeted_cache_control, plain])
+    return f"lifetimes: {bodies}, {absences}, {metadata}; the origin says so in {told}"
 
 
 def _kind(filesystem: Filesystem) -> str:

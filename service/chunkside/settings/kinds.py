@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import PlainValidator
 
+from chunkside.core.key import ClientCredentials
 from chunkside.core.neighbours import Network
 from chunkside.settings import addresses, quantities
 from chunkside.settings.addresses import ListenAddress, OriginAddress
@@ -20,6 +21,7 @@ from chunkside.upstream.redirects import ListedHost
 
 _FIELD_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 HEADER_NAMES = "header field names, separated by commas"
+TARGETED_NAMES = "header field names such as CDN-Cache-Control, separated by commas"
 # As browsers write them (RFC 6454 §6.2): a default port is left out.
 _ORIGIN = re.compile(
     r"http(?!://[^/]*:80$)(?!s://[^/]*:443$)s?://"
@@ -85,6 +87,17 @@ def _read_header_names(value: object) -> tuple[str, ...]:
     names = quantities.parse_list(value)
     if not all(_FIELD_NAME.fullmatch(name) for name in names):
         raise NotAllowedError("not header field names", HEADER_NAMES)
+    return names
+
+
+def _read_targeted(value: object) -> tuple[str, ...]:
+    names = _read_header_names(value)
+    if any(name.lower() in ("cache-control", "expires", "pragma") for name in names):
+        raise NotAllowedError(
+            "not a field that is meant for some caches alone",
+            TARGETED_NAMES,
+            "Cache-Control and Expires are read where none of these is there",
+        )
     return names
 
 
@@ -209,6 +222,11 @@ HeaderNames = Annotated[
     PlainValidator(_read_header_names),
     Shape("LIST", _comma_joined, is_list=True),
 ]
+TargetedNames = Annotated[
+    tuple[str, ...],
+    PlainValidator(_read_targeted),
+    Shape("LIST", _comma_joined, is_list=True),
+]
 HostNames = Annotated[
     tuple[str, ...],
     PlainValidator(_read_host_names),
@@ -258,6 +276,11 @@ CacheControl = Annotated[
     Literal["obey", "ignore"],
     PlainValidator(quantities.choice_parser("obey", "ignore")),
     Shape("obey|ignore"),
+]
+Credentials = Annotated[
+    ClientCredentials | Literal["auto"],
+    PlainValidator(quantities.choice_parser("auto", "partition", "strip", "share")),
+    Shape("auto|partition|strip|share"),
 ]
 Cookies = Annotated[
     Literal["drop", "forward"],

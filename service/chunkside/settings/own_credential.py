@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chunkside.core.key import ClientCredentials
 from chunkside.core.neighbours import is_loopback
 from chunkside.settings.addresses import DirectoryAddress, TcpAddress, UpstreamAddress
 from chunkside.settings.errors import ConfigurationError
@@ -20,6 +21,14 @@ def auth_kind(settings: RouteSettings) -> CredentialKind | None:
             return None
         case kind:
             return kind
+
+
+def client_credentials_of(settings: RouteSettings) -> ClientCredentials:
+    """With a credential of the sidecar's own that is the one which counts."""
+    setting = settings.client_credentials
+    if setting != "auto":
+        return setting
+    return "partition" if auth_kind(settings) is None else "strip"
 
 
 def shows_certificate(route: ConfiguredRoute) -> bool:

@@ -7,7 +7,7 @@ from typing import Final
 
 from chunkside.settings.model import Settings
 from chunkside.settings.route_settings import RouteSettings
-from chunkside.settings.routes import AGREED, ConfiguredRoute, lead_to_the_same
+from chunkside.settings.routes import ConfiguredRoute, agreed, lead_to_the_same
 
 NEED_A_RESTART: Final = (
     *("listen", "admin_listen", "loop", "cache_dir", "cache_size", "marker_reserve"),
@@ -20,7 +20,8 @@ DECIDED_HERE: Final = frozenset(
         *("profile", "max_body_size", "cache_missing", "ttl", "negative_scope", "negative_ttl"),
         *("metadata_ttl", "stale_if_error", "upstream_cache_control", "client_cache_control"),
         *("metadata_names", "absent_statuses", "credential_headers", "ignored_query"),
-        *("allow_writes", "cookies", "cors_origins"),
+        *("allow_writes", "cookies", "cors_origins", "client_credentials"),
+        "targeted_cache_control",
     }
 )
 """Settings of a route that its way to the origin knows nothing of."""
@@ -61,7 +62,8 @@ def other_answers(
         for new in after:
             if not lead_to_the_same(old.upstream, new.upstream):
                 continue
-            names = differing(old, new) & frozenset(AGREED)
+            must_agree = frozenset((*agreed(old.settings), *agreed(new.settings)))
+            names = differing(old, new) & must_agree
             if names:
                 location = old.upstream.location
                 found[location] = found.get(location, frozenset()) | names

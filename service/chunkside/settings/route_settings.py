@@ -11,6 +11,7 @@ from chunkside.settings.kinds import (
     CacheControl,
     Cookies,
     Count,
+    Credentials,
     Duration,
     File,
     HeaderNames,
@@ -20,6 +21,7 @@ from chunkside.settings.kinds import (
     RedirectHosts,
     Several,
     Switch,
+    TargetedNames,
     Texts,
     Timeout,
     UpstreamAuth,
@@ -80,12 +82,25 @@ class RouteSettings(BaseModel):
         description="`Cache-Control` and `Pragma` of requests: `obey` or `ignore` (some readers "
         "send `no-cache` with every read). `no-store` and `only-if-cached` are always obeyed",
     )
+    targeted_cache_control: TargetedNames = Field(
+        default=("Chunkside-Cache-Control",),
+        description="Answers' fields that are meant for this cache (RFC 9213). The first that is "
+        "there and valid takes the place of `Cache-Control` and `Expires`, and is obeyed whatever "
+        "`upstream_cache_control` is. Add `CDN-Cache-Control` where that means this cache, too",
+    )
     metadata_names: Texts = Field(
         default=(), description="Further glob patterns of names that are metadata, not chunks"
     )
     absent_statuses: AbsentStatuses = Field(
         default=frozenset({404, 410}),
         description="Statuses that are remembered as an absence: `404`, `410` or both",
+    )
+    client_credentials: Credentials = Field(
+        default="auto",
+        description="What clients bring in `credential_headers`. `partition`: what was learned "
+        "with one answers only that one; `strip`: it is removed, and all share what is stored; "
+        "`share`: it is forwarded, bodies are shared, absences are not; `auto`: `strip` with "
+        "`upstream_auth`, else `partition`",
     )
     credential_headers: HeaderNames = Field(
         default=(
@@ -96,8 +111,7 @@ class RouteSettings(BaseModel):
             "Private-Token",
             "X-Amz-Security-Token",
         ),
-        description="Request headers that tell clients apart: what was learned with one value "
-        "answers only that value",
+        description="Request headers that tell clients apart: see `client_credentials`",
     )
     ignored_query: Texts = Field(
         default=("x-id", "tensorstore"),

@@ -33,12 +33,14 @@ MOST_ROUTES: Final = 256
 LONGEST_PREFIX: Final = 128
 # What decides which answers are one and the same: routes to the same objects share those.
 AGREED: Final = (
+    "client_credentials",
     "credential_headers",
     "cookies",
     "follow_redirects",
     "ignored_query",
     "metadata_names",
     "upstream_cache_control",
+    "targeted_cache_control",
 )
 
 _SEGMENTS = re.compile(r"(?:/(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%(?!2[Ff]|5[Cc]|00)[0-9A-Fa-f]{2})+)+")
@@ -182,9 +184,9 @@ def refuse_disagreement(routes: Iterable[ConfiguredRoute], source: str | None) -
     for one, other in combinations(routes, 2):
         if not lead_to_the_same(one.upstream, other.upstream):
             continue
-        for name in AGREED:
+        for name in agreed(one.settings):
             held, differing = getattr(one.settings, name), getattr(other.settings, name)
-            if held != differing:
+            if held != differing and (name != "profile" or "strict" in (held, differing)):
                 raise ConfigurationError(
                     f"routes[{other.prefix}].{name}",
                     differing if isinstance(differing, str) else ", ".join(map(str, differing)),
@@ -192,6 +194,11 @@ def refuse_disagreement(routes: Iterable[ConfiguredRoute], source: str | None) -
                     reason=f"differs from that of {one.prefix}, which leads to the same objects",
                     source=source,
                 )
+
+
+def agreed(settings: RouteSettings) -> tuple[str, ...]:
+    # Where bodies are shared, `strict` alone asks the origin whether it lets them be.
+    return (*AGREED, "profile") if settings.client_credentials == "share" else AGREED
 
 
 def lead_to_the_same(one: OriginAddress, other: OriginAddress) -> bool:
