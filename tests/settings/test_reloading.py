@@ -71,6 +71,14 @@ def test_what_answers_are_the_same_is_looked_at_where_routes_meet(name: str) -> 
     assert other_answers([route()], [route(upstream="http://other/a", **{name: value})]) == {}
 
 
+def test_who_lets_bodies_be_shared_is_looked_at_where_they_are() -> None:
+    """In `strict` the origin has to say so."""
+    own, shared = {"profile": "strict"}, {"client_credentials": "share"}
+    assert other_answers([route()], [route(**own)]) == {}
+    told = {"http://origin:80": frozenset({"profile"})}
+    assert other_answers([route(**shared)], [route(**own, **shared)]) == told
+
+
 def test_two_settings_of_one_origin_are_told_together() -> None:
     routes = [route(upstream="http://origin/a"), route(upstream="http://origin/b")]
     after = [
