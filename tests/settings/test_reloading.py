@@ -19,6 +19,8 @@ UPSTREAM = "http://origin/a"
 OTHER_VALUES = {"credential_headers": "X-Who", "cookies": "forward", "ignored_query": "q"}
 OTHER_VALUES |= {
     "follow_redirects": "mirror.example",
+    "client_credentials": "strip",
+    "targeted_cache_control": "CDN-Cache-Control",
     "metadata_names": "*.x",
     "upstream_cache_control": "ignore",
 }
