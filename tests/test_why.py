@@ -57,7 +57,7 @@ async def test_a_remembered_absence_is_vouched_for_and_has_its_time(house):
     assert told["verdict"].endswith("For 4 min 48 s more that is the answer.")
     assert told["would_be_answered"] == {
         "GET": "404 from memory, for 4 min 48 s more",
-        "HEAD": "the origin is asked each time: what is held doesn't answer this method",
+        "HEAD": "the origin is asked each time: nothing that is held answers this method",
         "GET, Range: bytes=0-0": "the origin is asked, and its answer remembered: the request "
         "wants it asked anew",
     }

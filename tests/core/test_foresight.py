@@ -69,12 +69,12 @@ MARKER = absent(requested_at=earlier(12))
         (
             request(method="HEAD"),
             None,
-            "the origin is asked each time: what is held doesn't answer this method",
+            "the origin is asked each time: nothing that is held answers this method",
         ),
         (
             request(method="HEAD"),
             MARKER,
-            "the origin is asked each time: what is held doesn't answer this method",
+            "the origin is asked each time: nothing that is held answers this method",
         ),
         (
             request(is_signed=True),

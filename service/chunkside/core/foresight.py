@@ -34,7 +34,7 @@ _WHY_ASKED: Final = {
     Forward.STALE: "what is remembered is no longer fresh",
     Forward.REQUEST: "the request wants it asked anew",
     Forward.PARTIAL: "these bytes are not among those that are held",
-    Forward.METHOD: "what is held doesn't answer this method",
+    Forward.METHOD: "nothing that is held answers this method",
     Forward.BYPASS: "the cache has no part in it",
 }
 
@@ -89,8 +89,6 @@ def _why_relayed(request: Request, forward: Forward) -> str:
         return "the client's signature proves nothing to a cache"
     if request.key_class == "listing":
         return "it is a listing, which any write beneath it would change"
-    if request.method == "HEAD" and forward is Forward.URI_MISS:
-        return "nothing is remembered of it, and HEAD brings nothing"
     return _because(forward)
 
 
