@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.bench.servers import (
@@ -124,7 +124,7 @@ def measure(server: Server, row: Row, seconds: int, home: Path) -> Figure:
 
 
 def _latency(load: str, percent: int) -> float:
-    found = re.search(rf"^\s*{percent}%\s+([\d.]+)(us|ms|s)$", load, re.MULTILINE)
+    found = re.search(rf"^\s*{percent}%\s+([\d.]+)(us|ms|s)\s*$", load, re.MULTILINE)
     assert found is not None, load
     return float(found[1]) * {"us": 1e-3, "ms": 1.0, "s": 1e3}[found[2]]
 
@@ -187,7 +187,8 @@ def table(rounds: int, seconds: int) -> list[str]:
             figures: dict[str, list[Figure]] = {server.name: [] for server in beside}
             for server in beside:
                 # Long enough for every key to have been brought.
-                measure(server, row, 8 if row.script else 2, home)
+                warm = replace(row, connections=max(16, row.connections))
+                measure(server, warm, 12 if row.script == _SPARSE else 2, home)
             for _ in range(rounds):
                 for server in beside:
                     figures[server.name].append(measure(server, row, seconds, home))

@@ -31,7 +31,7 @@ SERVER_CORE = 0
 WARM_OF_EACH_KIND = 500
 CONNECTIONS = 16
 START = (start_chunkside, start_nginx_cache, start_varnish)
-Start = Callable[[Path, str, ExitStack, int], Server]
+Start = Callable[[Path, str, ExitStack, int | str], Server]
 
 WARM = {b"/new/4k/warm/%d" % number: 200 for number in range(WARM_OF_EACH_KIND)} | {
     b"/new/none/warm/%d" % number: 404 for number in range(WARM_OF_EACH_KIND)

@@ -28,7 +28,8 @@ from tests.clients.readers import BUCKET, READERS
 ROOT = Path(__file__).resolve().parents[2]
 CLIENTS = ROOT / ".venv-clients/bin/python"
 NAMES = ("zarr over fsspec", "TensorStore")
-SERVER_CORE = 0
+# A reader, its server and the origin run where there is room, as anywhere.
+CORES = "0,1"
 CHUNK_SIDE = 32
 WRITTEN_IN = 10
 
@@ -98,9 +99,9 @@ def measure(origin: str, rounds: int) -> None:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as place, ExitStack() as running:
         home = Path(place)
         home.chmod(0o755)
-        others = [start_nginx_cache(home, origin, running, SERVER_CORE)]
+        others = [start_nginx_cache(home, origin, running, CORES)]
         if shutil.which("varnishd"):
-            others.append(start_varnish(home, origin, running, SERVER_CORE))
+            others.append(start_varnish(home, origin, running, CORES))
         for name in NAMES:
             readings = Readings(name)
             for other in others:
@@ -110,7 +111,7 @@ def measure(origin: str, rounds: int) -> None:
                 own = home / f"{NAMES.index(name)}-{number}"
                 own.mkdir()
                 with ExitStack() as one:
-                    sidecar = start_chunkside(own, origin, one, SERVER_CORE)
+                    sidecar = start_chunkside(own, origin, one, CORES)
                     readings.read("first pass", sidecar.url)
                     readings.read("second pass", sidecar.url)
                 for other in others:

@@ -77,7 +77,7 @@ def _answers(port: int) -> bool:
 
 
 def _start_nginx(
-    home: Path, name: str, running: ExitStack, core: int, *, extra: str, server: str
+    home: Path, name: str, running: ExitStack, core: int | str, *, extra: str, server: str
 ) -> Server:
     port = _free_port()
     config = home / f"{name}.conf"
@@ -109,7 +109,7 @@ def start_origin(home: Path, running: ExitStack) -> str:
     return _start_nginx(home, "origin", running, 1, extra="", server=server).url
 
 
-def start_nginx_cache(home: Path, origin: str, running: ExitStack, core: int) -> Server:
+def start_nginx_cache(home: Path, origin: str, running: ExitStack, core: int | str) -> Server:
     extra = f"proxy_cache_path {home}/nginx-cache keys_zone=k:16m max_size=1g inactive=1h;"
     server = f"""
         location / {{
@@ -122,7 +122,7 @@ def start_nginx_cache(home: Path, origin: str, running: ExitStack, core: int) ->
     return _start_nginx(home, "nginx", running, core, extra=extra, server=server)
 
 
-def start_chunkside(home: Path, origin: str, running: ExitStack, core: int) -> Server:
+def start_chunkside(home: Path, origin: str, running: ExitStack, core: int | str) -> Server:
     process = subprocess.Popen(
         ["taskset", "-c", str(core), sys.executable, "-m", "chunkside", "serve",
          "--upstream", origin, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
@@ -144,7 +144,7 @@ sub vcl_backend_response {{ set beresp.ttl = 1h; set beresp.grace = 0s; }}
 """
 
 
-def start_varnish(home: Path, origin: str, running: ExitStack, core: int) -> Server:
+def start_varnish(home: Path, origin: str, running: ExitStack, core: int | str) -> Server:
     """In memory, which is where it is quickest."""
     port, place = _free_port(), home / "varnish"
     place.mkdir(mode=0o755)
@@ -161,7 +161,7 @@ def start_varnish(home: Path, origin: str, running: ExitStack, core: int) -> Ser
     return Server("varnish", f"http://127.0.0.1:{port}", process.pid)
 
 
-def start_floor(running: ExitStack, core: int) -> Server:
+def start_floor(running: ExitStack, core: int | str) -> Server:
     port = _free_port()
     process = subprocess.Popen(
         ["taskset", "-c", str(core), sys.executable, "-m", "tests.bench.floor", str(port)]
