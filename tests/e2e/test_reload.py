@@ -351,6 +351,14 @@ def test_bad_settings_change_nothing_and_are_said_in_one_line(stack, tmp_path, n
     assert one.info()["ttl"] == 7200.0
 
 
+def test_a_directory_above_the_cache_is_refused_as_it_is_at_the_start(stack, tmp_path, near):
+    """Its files are what others' credentials fetched, and the cache's own secret."""
+    one = Reloadable(stack, tmp_path, upstream=near.url)
+    line = one.refuse(upstream=f"file://{tmp_path}")
+    assert "a directory that no upstream leads to" in line
+    assert one.info()["upstream"] == near.url
+
+
 def test_a_file_of_authorities_that_went_bad_leaves_the_old_ones(stack, tmp_path, near):
     authority = Authority(tmp_path)
     told = {"upstream": near.url, "upstream_ca_file": str(authority.ca_file)}
