@@ -3,11 +3,13 @@
 import pytest
 
 from chunkside.settings import (
+    ConfigurationError,
     ConfiguredRoute,
     RouteSettings,
     Settings,
     load_settings,
     other_answers,
+    refuse_open_ports,
     require_routes,
     same_way,
     taken_up,
@@ -90,3 +92,17 @@ def test_two_settings_of_one_origin_are_told_together() -> None:
     told = {"http://origin:80": frozenset({"cookies", "ignored_query"})}
     assert other_answers(routes, after) == told
     assert other_answers(routes, routes) == {}
+
+
+def test_a_credential_is_refused_where_the_running_port_is_open_whatever_is_told_of_it(tmp_path):
+    """Ports wait for a restart."""
+    secret = tmp_path / "token"
+    secret.write_text("t")
+    own = {"upstream_auth": "bearer", "upstream_auth_file": str(secret)}
+    running = load_settings({"upstream": UPSTREAM, "listen": "0.0.0.0:8100"}, {})
+    told = load_settings({"upstream": UPSTREAM, "listen": "localhost:8100", **own}, {})
+    refuse_open_ports(told)
+    settings, _ = taken_up(running, told)
+    with pytest.raises(ConfigurationError) as refused:
+        refuse_open_ports(settings)
+    assert refused.value.setting == "listen"
