@@ -16,7 +16,7 @@ from chunkside.settings.addresses import (
     UnixAddress,
     UpstreamAddress,
 )
-from chunkside.settings.cache_directory import locate_cache, open_cache
+from chunkside.settings.cache_directory import MEMORY_IS_MEANT, locate_cache, open_cache
 from chunkside.settings.cautions import cautions
 from chunkside.settings.derived import (
     memory_limit,
@@ -48,6 +48,7 @@ from chunkside.settings.sources import load_settings, require_routes
 from chunkside.settings.table import settings_table
 
 __all__ = [
+    "MEMORY_IS_MEANT",
     "ConfigurationError",
     "ConfiguredRoute",
     "DirectoryAddress",
