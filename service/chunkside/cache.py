@@ -62,9 +62,14 @@ def cache_of(settings: Settings) -> Cache:
     else:
         log.warning("bodies are kept in memory, since %s", choice.because)
     budget = resolve_memory_size(settings.memory_size, memory_limit())
-    table = MemoryStampTable(boot_seconds)
-    is_meant = settings.cache_size in MEMORY_IS_MEANT
-    return Cache(None, budget, 0, table, secrets.token_bytes(32), is_degraded=not is_meant)
+    return Cache(
+        None,
+        budget,
+        0,
+        MemoryStampTable(boot_seconds),
+        secrets.token_bytes(32),
+        is_degraded=settings.cache_size not in MEMORY_IS_MEANT,
+    )
 
 
 def limits_of(settings: Settings, budget: int) -> Limits:

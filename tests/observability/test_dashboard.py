@@ -52,7 +52,7 @@ def test_a_config_map_holds_it() -> None:
 
 def test_it_is_of_grafanas_schema() -> None:
     """What the schema doesn't know is lost on the way through it."""
-    register_default_plugins()  # type: ignore[no-untyped-call]
+    register_default_plugins()
     again = JSONEncoder(sort_keys=True).encode(Dashboard.from_json(json.loads(TEXT)))
     assert json.loads(again) == BOARD
 
@@ -151,19 +151,28 @@ def test_each_variable_has_values(watched: Prometheus) -> None:
     }
 
 
+def documented() -> list[str]:
+    """Each line of PromQL on our pages is one expression."""
+    pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md"))
+    blocks = re.findall(r"```promql\n(.*?)```", pages, re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    return [line for line in lines if not line.startswith("#")]
+
+
 def selectors(expr: str) -> set[str]:
     """Of each metric that an alert looks at: its name and what it wants of labels."""
-    return set(re.findall(r"\b(?:chunkside_\w+|up|process_start_time_seconds)\b(?:\{.*?\})?", expr))
+    return set(re.findall(r"\b(?:chunkside_\w+|up\b|process_\w+)(?:\{.*?\})?", expr))
 
 
 @pytest.mark.server("prometheus")
-def test_each_alert_looks_at_what_is_there(watched: Prometheus) -> None:
-    """One whose metric or label is misspelt is silent for ever."""
-    looked_at = {each for alert in ALERTS for each in selectors(alert["expr"])}
+def test_alerts_and_pages_look_at_what_is_there(watched: Prometheus) -> None:
+    """An alert whose metric or label is misspelt is silent for ever."""
+    exprs = [*(alert["expr"] for alert in ALERTS), *documented()]
+    looked_at = {each for expr in exprs for each in selectors(expr)}
     without = [each for each in sorted(looked_at) if not watched.query(each)]
     assert [each for each in without if is_counted(each)] == []
-    for alert in ALERTS:
-        watched.query(alert["expr"])
+    for expr in exprs:
+        watched.query(expr)
 
 
 @pytest.mark.server("prometheus")

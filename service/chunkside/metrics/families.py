@@ -53,9 +53,9 @@ HELP: Final = {
     " gone. The byte budget doesn't know them.",
     "directory_bytes": "What directories of the cache take beside body files, by the last sweep of"
     " this process. The byte budget doesn't know them.",
-    "degraded": "1 where memory stands in for a cache directory that was meant to be used: for bodies,"
-    " since none is fit (directory), or for the stamps of writes and purges, since they can't be"
-    " written (stamps).",
+    "degraded": "1 where memory stands in for a cache directory that was meant to be used: for"
+    " bodies, since none is fit (directory), or for the stamps of writes and purges, since they"
+    " can't be written (stamps).",
     "fills_in_flight": "Fills that run now.",
     "fill_waiters": "Requests that fills serve now.",
     "fills": "Answers brought from the origin to be stored, by how that ended.",

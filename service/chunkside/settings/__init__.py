@@ -45,7 +45,7 @@ from chunkside.settings.reloading import differing, other_answers, same_way, tak
 from chunkside.settings.route_settings import RouteSettings
 from chunkside.settings.routes import ConfiguredRoute
 from chunkside.settings.sources import load_settings, require_routes
-from chunkside.settings.table import settings_table
+from chunkside.settings.table import settings_reference, settings_table
 
 __all__ = [
     "MEMORY_IS_MEANT",
@@ -82,6 +82,7 @@ __all__ = [
     "resolve_min_free",
     "resolve_negative_scope",
     "same_way",
+    "settings_reference",
     "settings_table",
     "taken_up",
     "tls_files",
