@@ -62,7 +62,13 @@ from chunkside.store.body_store import Bounds, DiskBodyStore
 from chunkside.store.filesystem import measure
 from chunkside.store.memory import MemoryBodyStore
 from chunkside.store.stamps import FileStampTable
-from chunkside.upkeep import TableUpkeep, TellingMetrics, spare_from_collection, tidy
+from chunkside.upkeep import (
+    TableUpkeep,
+    TellingMetrics,
+    collect_less_often,
+    spare_from_collection,
+    tidy,
+)
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +95,7 @@ def serve(load: Callable[[], Settings], hangups: Hangups) -> int:
     cache = cache_of(settings)
     if cache.chosen is not None:
         refuse_cache_beneath((route.upstream for route in routes), cache.chosen.directory)
+    collect_less_often()
     with contextlib.ExitStack() as sockets:
         data = _listen(settings.listen, "listen", sockets)
         admin = _listen(settings.admin_listen, "admin_listen", sockets)
