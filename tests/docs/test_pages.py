@@ -12,7 +12,7 @@ from chunkside.core.decision import Decision
 from chunkside.metrics import REMOVAL_REASONS, RESULTS
 from chunkside.metrics.families import HELP
 from chunkside.server.admin import _OPEN_TO_ALL
-from chunkside.settings import RouteSettings, Settings
+from chunkside.settings import RouteSettings, Settings, load_settings, require_routes
 from tests.docs.named_tests import ROOT
 
 DOCS = ROOT / "docs"
@@ -57,6 +57,18 @@ def test_every_metric_exists(page: Path) -> None:
     ends = r"_(total|bucket|sum|count|info)$"
     unknown = {re.sub(ends, "", name) for name in named} - HELP.keys()
     assert unknown <= {"audits"}
+
+
+@pytest.mark.parametrize("name", ["credentials", "routes"])
+def test_every_configuration_that_is_shown_is_one(name: str, tmp_path: Path) -> None:
+    text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    shown = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    assert shown
+    for number, each in enumerate(shown):
+        file = tmp_path / f"{number}.yaml"
+        file.write_text(each, encoding="utf-8")
+        upstream = {} if "routes:" in each else {"upstream": "https://data.example.org/bucket"}
+        assert require_routes(load_settings(upstream, {}, file))
 
 
 def test_the_security_model_names_what_the_admin_port_answers_to_all() -> None:
