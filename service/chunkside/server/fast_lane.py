@@ -29,6 +29,7 @@ from chunkside.gateway.at_once import Absence, AtOnce, Bytes, Kept, Sitting
 from chunkside.gateway.ports import Clock
 from chunkside.server.head import Begun, begin_head, end_head, head_from_store
 from chunkside.server.observer import RequestObserver, Series
+from chunkside.server.request_lines import RequestLines
 
 _PLAIN_TARGET: Final = re.compile(rb"/[A-Za-z0-9._~!$&'()*+,;=:@/-]*")
 _RANGE: Final = re.compile(
@@ -83,7 +84,7 @@ class FastLane:
     """`is_welcome`: whether a GET with these fields may ask at all, whatever its target.
     `boot_clock`: the one of `clock` that never steps, alone and so quicker.
 
-    `answered` counts what it took upon itself.
+    `lines`: where requests are told of. `answered` counts what it took upon itself.
     """
 
     def __init__(
@@ -94,8 +95,10 @@ class FastLane:
         via: bytes,
         clock: Clock,
         boot_clock: Callable[[], float],
+        lines: RequestLines | None = None,
     ) -> None:
         self.answered = 0
+        self._lines = RequestLines() if lines is None else lines
         self._is_welcome = is_welcome
         self._observer = observer
         self._via = via
@@ -109,7 +112,9 @@ class FastLane:
         self.take(routes)
 
     def take(self, routes: Iterable[tuple[Route, AtOnce]]) -> None:
-        """Answers by these from now on, and forgets what was judged by others."""
+        """Answers by these from now on, and forgets what was judged by others, and who was to be
+        told.
+        """
         self._at_once = {route.name: at_once for route, at_once in routes}
         self._routes = Routes(route for route, _ in routes)
         only = next(iter(self._routes))
@@ -177,6 +182,10 @@ class FastLane:
         status = _status(found)
         result: Result = "negative_hit" if isinstance(found, Absence) else "hit"
         series = self._observer.series(route.name, key_class, "GET", result, status)
+        if self._lines.share:
+            series = self._lines.series(
+                *(head, series), route=route.name, key_class=key_class, result=result, status=status
+            )
         self.answered += 1
         series.ended(_size(found), self._boot_clock() - started)
         if content is not None and self._comes_again(head):
