@@ -29,7 +29,11 @@ class Serving:
     started: float
 
     def say_started(self, *, is_for_people: bool) -> None:
-        """To the log, and to people's terminals where to point a reader."""
+        """To the log, and to people's terminals where to point a reader. To machines the log alone
+        says which ports there are, so that there it does whatever its level is.
+        """
+        if not is_for_people:
+            log.setLevel(logging.INFO)
         urls = [url_of(route, self.data) for route in self.routes]
         led = [f"{url} -> {route.upstream}/" for url, route in zip(urls, self.routes, strict=True)]
         log.info(
