@@ -5,6 +5,7 @@ import base64
 import json
 import logging
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -66,7 +67,7 @@ def test_a_token_that_says_when_it_ends_is_believed_for_show(line, expires_at):
 
 async def test_it_is_told_when_the_secret_that_counts_was_read(tmp_path, at_once, monkeypatch):
     now = [1000.0]
-    monkeypatch.setattr(watched.time, "time", lambda: now[0])
+    monkeypatch.setattr(time, "time", lambda: now[0])
     mount = Mount(tmp_path, token({"exp": 5000}).decode())
     credential = Credential("bearer", mount.file)
     told = [(credential.loaded_at, credential.expires_at)]
