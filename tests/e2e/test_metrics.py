@@ -9,6 +9,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from chunkside.metrics import KINDS, RESULTS
+from tests.docs.named_tests import page as docs_page
 from tests.e2e.conftest import StartSidecar
 from tests.plugins.requirements import find_program
 from tests.support.http_client import Connection, exchange
@@ -221,3 +222,56 @@ def test_nothing_that_clients_or_origins_send_makes_a_series(
     writes = [method for method in KNOWN_METHODS if method not in (b"REPORT", b"PROPFIND")]
     told = own_sidecar.metric('chunkside_invalidations_total{cause="other"}')
     assert told == 2 * len(writes)
+
+
+# The queries of docs/metrics.md.
+
+QUERIES = dict(re.findall(r"<!-- ([a-z ]+) -->\n```promql\n(.+)\n```", docs_page("metrics.md")))
+# Counts by minutes: of these the origin was asked 3 times of 20, and 200 of 1000 bytes came anew.
+SERIES = {
+    'chunkside_requests_total{result="hit"}': 10,
+    'chunkside_requests_total{result="negative_hit"}': 6,
+    'chunkside_requests_total{result="collapsed"}': 1,
+    'chunkside_requests_total{result="miss"}': 3,
+    'chunkside_upstream_requests_total{code="200"}': 3,
+    'chunkside_response_bytes_total{result="hit"}': 800,
+    'chunkside_response_bytes_total{result="miss"}': 200,
+}
+EXPECTED = {"hit ratio": 16 / 20, "avoided": 17 / 60, "byte ratio": 0.8}
+
+
+def test_every_query_is_one_line_and_has_an_expected_value() -> None:
+    assert QUERIES.keys() == EXPECTED.keys()
+
+
+@pytest.mark.server("promtool")
+def test_prometheus_makes_of_the_queries_what_they_are_said_to_be(tmp_path) -> None:
+    promtool = find_program("promtool")
+    assert promtool is not None
+    tests = {
+        "rule_files": [],
+        "evaluation_interval": "1m",
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [
+                    {"series": series, "values": f"0+{step}x10"} for series, step in SERIES.items()
+                ],
+                "promql_expr_test": [
+                    {
+                        "expr": f"round({QUERIES[name]}, 0.000001)",
+                        "eval_time": "10m",
+                        "exp_samples": [{"labels": "{}", "value": round(value, 6)}],
+                    }
+                    for name, value in EXPECTED.items()
+                ],
+            }
+        ],
+    }
+    file = tmp_path / "queries.json"
+    # JSON is YAML.
+    file.write_text(json.dumps(tests))
+    ran = subprocess.run(
+        [promtool, "test", "rules", str(file)], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
