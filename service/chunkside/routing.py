@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from chunkside.core.cors import Pages
 from chunkside.core.freshness import Policy
@@ -40,6 +41,9 @@ from chunkside.upstream.redirects import Redirects
 from chunkside.upstream.root import Root
 from chunkside.upstream.tls import Tls
 from chunkside.upstream.wire import Times
+
+# What sets the date of an object itself, and never takes one from whoever puts it there.
+_OBJECT_STORES: Final = ("s3://", "gs://", "az://")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +170,8 @@ class CurrentRoutes:
             observer=ground.metrics.of(configured.prefix),
             write_seconds=settings.upstream_write_timeout,
             most_orphans=settings.upstream_connections // 2,
+            audit_share=settings.audit_share,
+            only_observes=settings.mode == "observe",
             shared=self.shared,
         )
         route = route_of(configured, ground.secret)
@@ -214,6 +220,7 @@ def policy_of(configured: ConfiguredRoute, budget_bytes: int) -> Policy:
         obeys_clients=settings.client_cache_control == "obey",
         forwards_cookies=settings.cookies == "forward",
         client_credentials=client_credentials_of(settings),
+        is_object_store=configured.upstream.location.startswith(_OBJECT_STORES),
         targeted=tuple(name.lower().encode() for name in settings.targeted_cache_control),
     )
 

@@ -78,6 +78,8 @@ class Record:
         self.retries = 0
         self.spared: list[str] = []
         self.breaker: list[str] = []
+        self.audits: list[tuple[str, str]] = []
+        self.left_out: list[str] = []
 
     def removed(self, kind: str, reason: str, count: int = 1) -> None:
         self.removals[kind, reason] += count
@@ -111,6 +113,12 @@ class Record:
 
     def store_failed(self, operation: str, cause: str) -> None:
         self.faults.append((operation, cause))
+
+    def audited(self, kind: str, verdict: str) -> None:
+        self.audits.append((kind, verdict))
+
+    def audit_left_out(self, reason: str) -> None:
+        self.left_out.append(reason)
 
 
 @dataclass(slots=True)
@@ -371,6 +379,11 @@ class FailingStore:
         if self.fails_to_open:
             raise StoreFault("open", "EIO")
         return await self.inner.open(body)
+
+    async def checksum(self, body: BodyRef, start: int, size: int) -> int:
+        if self.fails_to_open:
+            raise StoreFault("checksum", "EIO")
+        return await self.inner.checksum(body, start, size)
 
     async def find(self, key: CacheKey, part: Part | None = None) -> Found | None:
         return await self.inner.find(key, part)

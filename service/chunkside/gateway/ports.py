@@ -108,6 +108,12 @@ class BodyStore(Protocol):
         """Opens and verifies the file. Raises StoreFault where it is gone, another or damaged."""
         ...
 
+    async def checksum(self, body: BodyRef, start: int, size: int) -> int:
+        """xxh3_64 of `size` bytes from offset `start` of a file, read off the loop; no use of it.
+        Raises StoreFault.
+        """
+        ...
+
     async def find(self, key: CacheKey, part: Part | None = None) -> Found | None:
         """Looks at the path of the key's body, or of one range; None where nothing usable lies
         there.
@@ -366,3 +372,11 @@ class Observer(Protocol):
     def upstream_sent(self, size: int) -> None: ...
 
     def store_failed(self, operation: str, cause: str) -> None: ...
+
+    def audited(self, kind: str, verdict: str) -> None:
+        """An audit of what is held came to a verdict: agree, changed or wrong."""
+        ...
+
+    def audit_left_out(self, reason: str) -> None:
+        """An audit came to no verdict, or was not made."""
+        ...

@@ -19,6 +19,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from chunkside.core.routes import NO_ROUTE
+from chunkside.metrics.audits import AuditCounts
 from chunkside.metrics.families import (
     DURATION_BUCKETS,
     HELP,
@@ -33,6 +34,7 @@ from chunkside.metrics.families import (
     reload_families,
     states,
 )
+from chunkside.metrics.summary import Summary
 
 __all__ = [
     "DURATION_BUCKETS",
@@ -80,24 +82,6 @@ _SERVED_FROM_STORE: Final = ("hit", "stale", "revalidated")
 _BROUGHT_FROM_ORIGIN: Final = ("miss", "collapsed")
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """Totals since the start, with the meaning that zarr's `CacheStore.cache_stats()` gives them.
-
-    `hits`: reads whose bytes came from the store (results hit, stale, revalidated); `misses`: reads
-    whose bytes came from the origin, also by way of another request's fill (miss, collapsed). A
-    negative hit is neither, and nor is what the cache had no say in (bypass) or could not answer
-    (error). `total_requests` is hits and misses together, and `hit_rate` hits in that, 0.0 of none.
-    """
-
-    hits: int
-    misses: int
-    negative_hits: int
-    evictions: int
-    total_requests: int
-    hit_rate: float
-
-
 class Metrics(Collector):
     """Counts what happens; `of` gives the gateway's Observer of one route.
 
@@ -122,6 +106,7 @@ class Metrics(Collector):
         self._invalidations: Counter[tuple[str, str]] = Counter()
         self._fills: Counter[str] = Counter()
         self._store_errors: Counter[tuple[str, str]] = Counter()
+        self.audits = AuditCounts()
         self._sweeps = Durations()
         self._reload = Reload(is_successful=True, succeeded_at=time.time())
         # Results of routes that are gone.
@@ -327,6 +312,7 @@ class Metrics(Collector):
         fills = [((outcome,), count) for outcome, count in self._fills.items()]
         yield counter("fills", ("outcome",), fills)
         yield counter("store_errors", ("op", "error"), self._store_errors.items())
+        yield from self.audits.families()
         yield histogram("sweep_duration_seconds", (), [((), self._sweeps)])
 
 
@@ -368,6 +354,12 @@ class RouteMetrics:
 
     def store_failed(self, operation: str, cause: str) -> None:
         self.metrics.store_failed(operation, cause)
+
+    def audited(self, kind: str, verdict: str) -> None:
+        self.metrics.audits.audited(kind, verdict)
+
+    def audit_left_out(self, reason: str) -> None:
+        self.metrics.audits.left_out(reason)
 
 
 def _drop(counts: MutableMapping[Labels, Any], route: str) -> None:

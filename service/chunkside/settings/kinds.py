@@ -202,6 +202,11 @@ Timeout = Annotated[float, PlainValidator(quantities.parse_timeout), _duration_s
 Wait = Annotated[float, PlainValidator(quantities.parse_wait), _duration_shape]
 Count = Annotated[int, PlainValidator(quantities.count_parser(0)), Shape("N")]
 Several = Annotated[int, PlainValidator(quantities.count_parser(1)), Shape("N")]
+Share = Annotated[
+    float,
+    PlainValidator(quantities.parse_fraction),
+    Shape("SHARE", quantities.format_fraction),
+]
 Switch = Annotated[
     bool,
     PlainValidator(quantities.parse_boolean),
@@ -266,6 +271,11 @@ NegativeScope = Annotated[
     Literal["auto", "get", "all"],
     PlainValidator(quantities.choice_parser("auto", "get", "all")),
     Shape("auto|get|all"),
+]
+Mode = Annotated[
+    Literal["cache", "observe"],
+    PlainValidator(quantities.choice_parser("cache", "observe")),
+    Shape("cache|observe"),
 ]
 Profile = Annotated[
     Literal["default", "strict", "archive"],

@@ -25,6 +25,7 @@ SECONDS: dict[str, Fraction] = {
 
 SIZES = "a size such as 2GiB, 2Gi, 512MB or a number of bytes"
 PERCENTAGES = "a share of the volume such as 10%"
+FRACTIONS = "a share from 0 to 1, such as 0.01 or 1%"
 DURATIONS = "a duration such as 300, 300s, 250ms, 5m, 1h, 7d or infinity"
 TIMEOUTS = "a finite duration above zero such as 8, 8s, 250ms or 5m"
 WAITS = "a finite duration such as 0, 10s, 250ms or 5m"
@@ -83,6 +84,22 @@ def parse_size_or_share(value: object) -> int | Percent:
     if share > 100:
         raise NotAllowedError("more than the whole volume", f"{SIZES}, or {PERCENTAGES}")
     return Percent(share)
+
+
+def parse_fraction(value: object) -> float:
+    """From 0 to 1."""
+    share: float | None = None
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        share = float(value)
+    elif isinstance(value, str) and (match := _PERCENT.fullmatch(value.strip())):
+        share = float(Fraction(match[1]) / 100)
+    elif isinstance(value, str) and (match := _QUANTITY.fullmatch(value.strip())) and not match[2]:
+        share = float(match[1])
+    if share is None:
+        raise NotAllowedError("not a share", FRACTIONS)
+    if not 0 <= share <= 1:
+        raise NotAllowedError("not from 0 to 1", FRACTIONS)
+    return share
 
 
 def parse_duration(value: object) -> float:
@@ -203,6 +220,10 @@ def format_duration(seconds: float) -> str:
     if seconds == int(seconds):
         return f"{int(seconds)}s"
     return f"{seconds:f}".rstrip("0") + "s"
+
+
+def format_fraction(share: float) -> str:
+    return f"{share:f}".rstrip("0").rstrip(".")
 
 
 def format_percent(percent: Percent) -> str:
