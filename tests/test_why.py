@@ -116,9 +116,7 @@ async def test_what_a_write_fell_on_is_forgotten_and_that_is_said(house):
     await learn(house, HOLE)
     house.edges.stamps.renew(house.key(HOLE).object, ends=None)
     told = await why(house, HOLE)
-    assert told["verdict"].startswith(
-        "Nothing is remembered of it (a write or a purge has made it forgotten just now)"
-    )
+    assert told["verdict"].endswith(" A write or a purge has made it forgotten just now.")
     assert "forgotten just now" not in (await why(house, HOLE))["verdict"]
 
 

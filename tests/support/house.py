@@ -188,6 +188,8 @@ class House:
         upstream: Callable[[HandClock, Record], FakeUpstream] = FakeUpstream,
         is_scanning: bool = False,
         credentials: ClientCredentials = "partition",
+        audit_share: float = 0.0,
+        only_observes: bool = False,
     ) -> None:
         self.now = clock or HandClock()
         self.record = Record()
@@ -203,6 +205,8 @@ class House:
             upstream=_as_port(self.origin),
             clock=self.now,
             observer=self.record,
+            audit_share=audit_share,
+            only_observes=only_observes,
             shared=Shared(is_scanning=is_scanning),
         )
         self.gateway = Gateway(self.edges)

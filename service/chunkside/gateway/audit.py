@@ -17,6 +17,7 @@ from chunkside.core.ancestry import directory_of
 from chunkside.core.audit import (
     Agrees,
     Changed,
+    Judgement,
     Told,
     Undecided,
     Why,
@@ -35,13 +36,16 @@ from chunkside.gateway.edges import Edges
 from chunkside.gateway.errors import BodyTorn, OriginError, StoreFault
 from chunkside.gateway.fill import full_get
 from chunkside.gateway.findings import Arrival, Finding, Subject, evidence, subject_of
-from chunkside.gateway.ports import OriginResponse
+from chunkside.gateway.ports import BodyReader, OriginResponse
 from chunkside.gateway.sampling import Sampler
 
 log = logging.getLogger(__name__)
 
 MOST_AT_ONCE: Final = 2
 MOST_WAITING: Final = 64
+_OVERTAKEN: Final = Undecided(
+    Why.OVERTAKEN, "meanwhile it was written, purged or brought anew, or a write still runs"
+)
 _MOST_LINES: Final = 20
 _LINES_SECONDS: Final = 60.0
 
@@ -110,13 +114,11 @@ class Audits:
         lease = edges.lease(subject.key)
         try:
             if not edges.may_store(lease) or not self.stands(subject):
-                overtaken = Undecided(Why.OVERTAKEN, "it was written, purged or brought anew")
-                return self.conclude(subject, Finding(overtaken), is_standing=False)
+                return self.conclude(subject, Finding(_OVERTAKEN), is_standing=False)
             finding = await self.compare(subject)
             is_standing = edges.may_store(lease) and self.stands(subject)
-            if not is_standing and not isinstance(finding.judgement, Undecided):
-                overtaken = Undecided(Why.OVERTAKEN, "it was written, purged or brought anew")
-                finding = replace(finding, judgement=overtaken)
+            if not is_standing and _is_of_what_stood(finding.judgement):
+                finding = replace(finding, judgement=_OVERTAKEN)
             return self.conclude(subject, finding, is_standing=is_standing)
         finally:
             edges.index.end(lease)
@@ -163,19 +165,28 @@ class Audits:
         arrival: Arrival,
         length: int,
         received_at: Now,
+        reader: BodyReader | None = None,
     ) -> Finding:
         """What an answer that has arrived whole says of what is held. `length`: of the whole
-        representation that it is, or is a part of.
+        representation that it is, or is a part of. `reader`: of the file, where it was open before.
         """
         held, file = subject.held, subject.file
         told = Told(head, received_at, body=arrival.beginning)
         sums: tuple[int | None, int | None] = None, None
         if file is not None and not isinstance(held, Absent) and head.status == held.stored.status:
             try:
-                held_sum = await self._edges.store.checksum(file, *subject.span(file))
+                start, size = subject.span(file)
+                if reader is None:
+                    held_sum = await self._edges.store.checksum(file, start, size)
+                else:
+                    held_sum = await reader.checksum(start, size)
                 sums = held_sum, arrival.checksum
+            except BodyTorn:
+                # Its store has heard.
+                pass
             except StoreFault as fault:
-                self._edges.observer.store_failed(fault.operation, fault.cause)
+                if self.stands(subject):
+                    self._edges.observer.store_failed(fault.operation, fault.cause)
             else:
                 is_same = sums[0] == sums[1] and length == held.stored.length
                 told = replace(told, is_same=is_same)
@@ -239,6 +250,11 @@ class Audits:
             judgement.because,
             extra=evidence(subject, finding),
         )
+
+
+def _is_of_what_stood(judgement: Judgement) -> bool:
+    """Whether it says something of what was held, or of its file."""
+    return not isinstance(judgement, Undecided) or judgement.why is Why.UNREADABLE
 
 
 async def _receive(response: OriginResponse, arrival: Arrival, most: int) -> Undecided | None:

@@ -48,7 +48,7 @@ class Gateway:
         self._shelf = Shelf(edges)
         self._waiting = Waiting(edges, self.fills, self._passing, self._shelf)
         self.audits = Audits(edges)
-        observing = Observing(edges, self.fills, self._passing, self.audits)
+        observing = Observing(edges, self.fills, self._passing, self._shelf, self.audits)
         self._observing = observing if edges.only_observes else None
 
     async def answer(self, request: Request, content: Content | None = None) -> Reply:

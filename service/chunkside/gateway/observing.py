@@ -20,9 +20,8 @@ from chunkside.core.decision import (
     Write,
 )
 from chunkside.core.entry import Absent, Selected
-from chunkside.core.key import CacheKey
 from chunkside.core.lease import Lease
-from chunkside.core.policy import ONLY_IF_CACHED, as_full_get, wants_proof
+from chunkside.core.policy import ONLY_IF_CACHED, as_full_get, proves_existence, wants_proof
 from chunkside.core.ranges import encoding_of, part_answered
 from chunkside.core.request import Request
 from chunkside.core.response import ResponseHead
@@ -32,8 +31,9 @@ from chunkside.gateway.edges import Edges
 from chunkside.gateway.fills import Fills
 from chunkside.gateway.findings import Arrival, Subject, subject_of
 from chunkside.gateway.passing import Passing
-from chunkside.gateway.ports import Content, OriginResponse
+from chunkside.gateway.ports import BodyReader, Content, OriginResponse
 from chunkside.gateway.reply import Reply
+from chunkside.gateway.shelf import Shelf
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,7 @@ class Observing:
     edges: Edges
     fills: Fills
     passing: Passing
+    shelf: Shelf
     audits: Audits
 
     async def answer(
@@ -57,17 +58,36 @@ class Observing:
             isinstance(decision, Refuse) and decision is not ONLY_IF_CACHED
         ):
             return None
-        held = _would_be_served(request, decision)
-        if held is None:
+        subject, reader = await self._would_be_served(request, decision)
+        if subject is None:
             reply = await self._relay(request, content, entry)
             self._bring(request, decision, reply)
             return reply
-        comparison = _Comparison(self.edges, self.audits, request, held)
+        comparison = _Comparison(self.edges, self.audits, request, subject, reader)
         try:
             return await self._relay(request, content, entry, comparison)
         except BaseException:
             comparison.give_up()
             raise
+
+    async def _would_be_served(
+        self, request: Request, decision: Decision
+    ) -> tuple[Subject | None, BodyReader | None]:
+        """What would be answered with, and used so; with the file open, as it may soon fall."""
+        if request.method != "GET":
+            return None, None
+        match decision:
+            case Serve(held, ttl) if ttl > 0:
+                subject = subject_of(request, held)
+            case ServeAbsence(absent):
+                self.edges.index.touch(request.absence_key)
+                subject = subject_of(request, absent)
+            case _:
+                return None, None
+        if subject is None or subject.file is None:
+            return subject, None
+        reader = await self.shelf.open(subject.file)
+        return (None if reader is None else subject), reader
 
     async def _relay(
         self,
@@ -92,20 +112,11 @@ class Observing:
             return
         if wants_proof(request, reply.status, reply.fields, edges.policy):
             fills.prove_absence(as_full_get(request))
-        if not isinstance(decision, Fill) or not _is_worth_a_fill(request, reply, edges):
+        question = decision.meanwhile if isinstance(decision, Serve) else decision
+        if not isinstance(question, Fill) or not _is_worth_a_fill(request, reply, edges):
             return
-        if not fills.is_running(request, decision.range_value):
-            fills.start(request, decision)
-
-
-def _would_be_served(request: Request, decision: Decision) -> Selected | None:
-    match decision:
-        case Serve(held, ttl) if ttl > 0 and request.method == "GET":
-            return held
-        case ServeAbsence(absent) if request.method == "GET":
-            return absent
-        case _:
-            return None
+        if not fills.is_running(request, question.range_value):
+            fills.start(request, question)
 
 
 def _is_worth_a_fill(request: Request, reply: Reply, edges: Edges) -> bool:
@@ -120,13 +131,22 @@ def _is_worth_a_fill(request: Request, reply: Reply, edges: Edges) -> bool:
 class _Comparison:
     """Of what would have been answered with what is."""
 
-    def __init__(self, edges: Edges, audits: Audits, request: Request, held: Selected) -> None:
+    def __init__(
+        self,
+        edges: Edges,
+        audits: Audits,
+        request: Request,
+        subject: Subject,
+        reader: BodyReader | None,
+    ) -> None:
         self._edges = edges
         self._audits = audits
         self._request = request
-        self._held = held
-        self._lease: Lease | None = edges.lease(_key_of(request, held))
-        self._was_open = edges.may_store(self._lease)
+        self._would_be = subject
+        self._reader = reader
+        self._lease: Lease | None = edges.lease(subject.key)
+        # Nothing was written since it was chosen, nor is being written now.
+        self._is_current = edges.may_store(self._lease) and audits.stands(subject)
 
     def give_up(self) -> None:
         if self._lease is not None:
@@ -136,7 +156,7 @@ class _Comparison:
     def look(self, response: OriginResponse) -> OriginResponse:
         """Compares an answer as whoever is answered with it reads it."""
         subject, head = self._subject(response.head)
-        if subject is None or head is None or not self._was_open:
+        if subject is None or head is None or not self._is_current:
             self.give_up()
             return response
         arrived: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -148,23 +168,20 @@ class _Comparison:
 
     def _subject(self, head: ResponseHead) -> tuple[Subject | None, ResponseHead | None]:
         """What is to be compared with an answer, and its head as that of the whole."""
-        held, request = self._held, self._request
-        full = as_full_get(request)
+        subject, held = self._would_be, self._would_be.held
         if isinstance(held, Absent):
-            return Subject(full, held, None), head
+            # A part of it, or that it meets a condition, shows as well that it is there.
+            return subject, replace(head, status=200) if proves_existence(head.status) else head
         # What was asked for under a condition, or encoded, is no answer to a full GET.
-        if head.status in (304, 412, 416) or encoding_of(head.fields) != encoding_of(
-            held.stored.fields
-        ):
+        is_encoded = encoding_of(head.fields) != encoding_of(held.stored.fields)
+        if head.status in (304, 412, 416) or is_encoded:
             return None, None
         if head.status != 206:
-            return subject_of(full, held), head
-        told = part_answered(request.fields.combined(b"range"), head.fields)
-        file = None if told is None else held.body_for(told[0])
-        if told is None or file is None:
+            return subject, head
+        told = part_answered(self._request.fields.combined(b"range"), head.fields)
+        if told is None or subject.file is None or held.body_for(told[0]) != subject.file:
             return None, None
-        whole = replace(head, status=200, length=told[1])
-        return Subject(full, held, file, told[0]), whole
+        return replace(subject, part=told[0]), replace(head, status=200, length=told[1])
 
     async def _judge(
         self,
@@ -173,16 +190,19 @@ class _Comparison:
         arrival: Arrival,
         arrived: asyncio.Future[bool],
     ) -> None:
-        received_at = self._edges.now()
+        received_at, lease = self._edges.now(), self._lease
+        if lease is None:
+            # It was no answer that anybody could be given.
+            return
         try:
             is_proof = isinstance(subject.held, Absent) and 200 <= head.status < 300
             if not is_proof and not await arrived:
                 return
             # Of a part, how long the whole is was told.
             length = arrival.count if subject.part is None else head.length or 0
-            finding = await self._audits.judge_arrival(subject, head, arrival, length, received_at)
-            lease = self._lease
-            assert lease is not None
+            finding = await self._audits.judge_arrival(
+                subject, head, arrival, length, received_at, self._reader
+            )
             # Its entry may have fallen to this very answer; a write or a purge must not have come.
             stamps = self._edges.stamps.read(subject.key.object)
             now = self._edges.now()
@@ -191,10 +211,6 @@ class _Comparison:
                 self._audits.conclude(subject, finding, is_standing=is_standing)
         finally:
             self.give_up()
-
-
-def _key_of(request: Request, held: Selected) -> CacheKey:
-    return request.absence_key if isinstance(held, Absent) else request.key
 
 
 @dataclass(slots=True)

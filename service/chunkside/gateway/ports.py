@@ -41,6 +41,10 @@ class BodyReader(Protocol):
         """
         ...
 
+    async def checksum(self, start: int, size: int) -> int:
+        """xxh3_64 of these bytes, read off the loop. Raises BodyTorn."""
+        ...
+
 
 class BodyWriter(Protocol):
     """One body on its way to the store. Used by one task; `read` may be called by many."""

@@ -359,7 +359,7 @@ class DiskBodyStore:
         return reader
 
     def _checksum(self, path: str, body: BodyRef, start: int, size: int) -> int:
-        return self._open(path, body, must_verify=False).checksum(start, size)
+        return self._open(path, body, must_verify=False).checksum_now(start, size)
 
     def _find(self, path: str) -> Found | None:
         """What lies at the path, unless it is unusable: then it is unlinked and counted."""

@@ -33,6 +33,9 @@ class MemoryReader:
     async def read(self, start: int, limit: int) -> Buffer:
         return memoryview(self._content)[start : start + limit]
 
+    async def checksum(self, start: int, size: int) -> int:
+        return xxhash.xxh3_64_intdigest(self._content[start : start + size])
+
     def read_now(self, start: int, size: int) -> Buffer | None:
         return memoryview(self._content)[start : start + size]
 
@@ -114,7 +117,7 @@ class MemoryBodyStore:
 
     async def checksum(self, body: BodyRef, start: int, size: int) -> int:
         reader = await self.open(body)
-        return xxhash.xxh3_64_intdigest(await reader.read(start, size))
+        return await reader.checksum(start, size)
 
     async def find(self, key: CacheKey, part: Part | None = None) -> Found | None:
         held = self._held.get((key, part, b""))

@@ -171,8 +171,15 @@ class DiskReader:
         with contextlib.suppress(OSError):
             os.utime(self._file.fd)
 
-    def checksum(self, start: int, size: int) -> int:
-        """xxh3_64 of some bytes, waiting for the disk. Raises CorruptError or OSError."""
+    async def checksum(self, start: int, size: int) -> int:
+        try:
+            return await self._shared.lanes.beside("read", self.checksum_now, start, size)
+        except StoreFault as fault:
+            self._shared.on_torn(self)
+            raise BodyTorn("the stored file is shorter or can't be read") from fault
+
+    def checksum_now(self, start: int, size: int) -> int:
+        """The same, waiting for the disk. Raises CorruptError or OSError."""
         return _checksum(self._file, self._offset + start, size)
 
     def check_body(self, checksum: int) -> None:
