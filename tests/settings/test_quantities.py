@@ -13,11 +13,13 @@ from chunkside.settings.quantities import (
     choice_parser,
     count_parser,
     format_duration,
+    format_fraction,
     format_percent,
     format_size,
     format_size_rounded,
     parse_boolean,
     parse_duration,
+    parse_fraction,
     parse_list,
     parse_size,
     parse_size_or_share,
@@ -216,3 +218,24 @@ def test_a_size_is_rounded_for_people(size_bytes, shown):
 )
 def test_a_duration_is_shown_as_one_writes_it(seconds, shown):
     assert format_duration(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("spelled", "share"),
+    [
+        *(("0", 0.0), ("0.01", 0.01), ("1", 1.0), ("1%", 0.01), ("0.5 %", 0.005), ("100%", 1.0)),
+        *((0, 0.0), (1, 1.0), (0.25, 0.25)),
+    ],
+)
+def test_a_fraction_is_read_and_shown_as_it_can_be_read(spelled, share):
+    assert parse_fraction(spelled) == share
+    assert parse_fraction(format_fraction(share)) == share
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", "1.1", "101%", "-0.1", "all", "1e-2", True, None, -1, 2, 10**400, math.nan]
+)
+def test_what_is_not_a_fraction_is_refused(wrong):
+    with pytest.raises(NotAllowedError) as refusal:
+        parse_fraction(wrong)
+    assert "0.01 or 1%" in refusal.value.allowed

@@ -107,7 +107,7 @@ async def data_port(
     handler = DataPort([(each.route, each.gateway) for each in houses], port, INSTANCE, peers=peers)
     if has_fast_lane and lane is None:
         lane = port.lane = FastLane(
-            [(each.route, AtOnce(each.edges)) for each in houses],
+            [(each.route, AtOnce(each.edges, each.gateway.audits.sampler)) for each in houses],
             handler.is_welcome,
             port,
             handler.via,

@@ -34,6 +34,7 @@ BOOLEANS = "true or false"
 _NUMBER = r"(\d{1,30}(?:\.\d{1,30})?)"
 _QUANTITY = re.compile(_NUMBER + r"\s*([A-Za-z]*)", re.ASCII)
 _PERCENT = re.compile(_NUMBER + r"\s*%", re.ASCII)
+_FRACTION = re.compile(_NUMBER, re.ASCII)
 _COUNT = re.compile(r"\d{1,18}", re.ASCII)
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
@@ -88,18 +89,18 @@ def parse_size_or_share(value: object) -> int | Percent:
 
 def parse_fraction(value: object) -> float:
     """From 0 to 1."""
-    share: float | None = None
+    share: float | Fraction | None = None
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        share = float(value)
+        share = value
     elif isinstance(value, str) and (match := _PERCENT.fullmatch(value.strip())):
-        share = float(Fraction(match[1]) / 100)
-    elif isinstance(value, str) and (match := _QUANTITY.fullmatch(value.strip())) and not match[2]:
-        share = float(match[1])
+        share = Fraction(match[1]) / 100
+    elif isinstance(value, str) and (match := _FRACTION.fullmatch(value.strip())):
+        share = Fraction(match[1])
     if share is None:
         raise NotAllowedError("not a share", FRACTIONS)
     if not 0 <= share <= 1:
         raise NotAllowedError("not from 0 to 1", FRACTIONS)
-    return share
+    return float(share)
 
 
 def parse_duration(value: object) -> float:
