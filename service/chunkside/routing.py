@@ -43,7 +43,7 @@ from chunkside.upstream.tls import Tls
 from chunkside.upstream.wire import Times
 
 # What sets the date of an object itself, and never takes one from whoever puts it there.
-_OBJECT_STORES: Final = ("s3://", "gs://", "az://")
+_OBJECT_STORES: Final = frozenset({"s3", "gs", "az"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,9 +220,14 @@ def policy_of(configured: ConfiguredRoute, budget_bytes: int) -> Policy:
         obeys_clients=settings.client_cache_control == "obey",
         forwards_cookies=settings.cookies == "forward",
         client_credentials=client_credentials_of(settings),
-        is_object_store=configured.upstream.location.startswith(_OBJECT_STORES),
+        is_object_store=_is_object_store(configured),
         targeted=tuple(name.lower().encode() for name in settings.targeted_cache_control),
     )
+
+
+def _is_object_store(configured: ConfiguredRoute) -> bool:
+    upstream = configured.upstream
+    return not isinstance(upstream, DirectoryAddress) and upstream.scheme in _OBJECT_STORES
 
 
 def _times(settings: RouteSettings) -> Times:

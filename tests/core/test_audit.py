@@ -112,6 +112,8 @@ def test_any_other_answer_is_a_change(held, status):
         ((OLD, DATE, f'ETag: "{"a1" * 16}-12"'), STORE, Changed),
         ((OLD, DATE, f'ETag: "{"a1" * 16}"'), STORE, Wrong),
         ((OLD, DATE, "Content-Type: text/html"), STORE, Changed),
+        ((OLD, DATE, "Age: 90"), STORE, Changed),
+        ((OLD, DATE, "Age: 0"), STORE, Wrong),
     ],
     ids=[
         "from before",
@@ -130,6 +132,8 @@ def test_any_other_answer_is_a_change(held, status):
         "begun before, completed after",
         "in one piece",
         "a page for all that is missing",
+        "kept by another cache",
+        "kept by none",
     ],
 )
 def test_a_marker_is_wrong_where_the_store_had_it_before(lines, policy, verdict):
@@ -203,6 +207,9 @@ def test_bytes_are_wrong_where_the_store_had_others_before(policy, put_at, is_be
     answer = told(200, 'ETag: "b"', put_at, "Date: " + LATER % 9, is_same=False)
     verdict = Wrong if is_before and policy is STORE else Changed
     assert type(judge(request(), BODY, answer, policy)) is verdict
+    # What another cache had kept is older than what is held.
+    kept = told(200, 'ETag: "b"', put_at, "Date: Sun, 31 Dec 2023 23:59:59 GMT", is_same=False)
+    assert isinstance(judge(request(), BODY, kept, policy), Changed)
     # Nobody knows when what has no date was brought.
     undated = present(stored('ETag: "a"'))
     assert isinstance(judge(request(), undated, answer, policy), Changed)

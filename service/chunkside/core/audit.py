@@ -15,7 +15,7 @@ from typing import Final
 from chunkside.core.dates import http_date
 from chunkside.core.entry import Absent, Held, Now, Present, Selected
 from chunkside.core.fields import Fields
-from chunkside.core.freshness import Policy
+from chunkside.core.freshness import Policy, initial_age
 from chunkside.core.ranges import encoding_of, strong_validator
 from chunkside.core.request import Request
 from chunkside.core.response import ResponseHead
@@ -154,8 +154,12 @@ def _was_there(fields: Fields, before: float | None, policy: Policy) -> bool:
         return False
     if _IN_PARTS.fullmatch(fields.get(b"etag") or b""):
         return False
-    put_at = http_date(fields.get(b"last-modified"))
-    return put_at is not None and before is not None and put_at < before - _CLOCK_SECONDS
+    put_at, told_at = http_date(fields.get(b"last-modified")), http_date(fields.get(b"date"))
+    if put_at is None or told_at is None or before is None:
+        return False
+    # What another cache kept may be older than what is held, and tell of the time before it.
+    is_of_now = initial_age(fields) == 0 and told_at >= before
+    return is_of_now and put_at < before - _CLOCK_SECONDS
 
 
 def kind_of(held: Selected) -> str:
