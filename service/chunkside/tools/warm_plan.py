@@ -176,7 +176,7 @@ def lifetimes_of(admin: AdminClient, target: str) -> dict[str, float]:
         for each in (routes if isinstance(routes, list) else [])
         if f"{target}/".startswith(f"{str(each.get('prefix')).rstrip('/')}/")
     ]
-    nearest = max(found, key=lambda each: len(each["prefix"]), default={})
+    nearest: dict[str, object] = max(found, key=lambda each: len(each["prefix"]), default={})
     told = {name: nearest.get(name) for name in ("ttl", "negative_ttl")}
     return {name: value for name, value in told.items() if isinstance(value, (int, float))}
 
@@ -191,7 +191,7 @@ def held_of(admin: AdminClient, array: WarmArray, partition: str | None) -> froz
         page = admin.members(f"/entries?prefix={prefix}&limit={_PAGE_ENTRIES}{after}")
         entries = page.get("entries")
         for entry in entries if isinstance(entries, list) else []:
-            if _is_fresh(entry, partition):
+            if is_fresh(entry, partition):
                 ordinal = array.ordinal(str(entry.get("target")))
                 if ordinal is not None:
                     found.add(ordinal)
@@ -199,7 +199,7 @@ def held_of(admin: AdminClient, array: WarmArray, partition: str | None) -> froz
     return frozenset(found)
 
 
-def _is_fresh(entry: dict[str, object], partition: str | None) -> bool:
+def is_fresh(entry: dict[str, object], partition: str | None) -> bool:
     """Whether it answers a GET with no field that an answer varies on."""
     ttl = entry.get("ttl")
     shared = (_ALL,) if entry.get("kind") == "body" else ()

@@ -16,7 +16,7 @@ from chunkside.tools.admin_client import Field
 _ABSENT: Final = frozenset({404, 410})
 _KEPT: Final = frozenset({"hit", "stored", "collapsed"})
 _SHOWN_ERRORS: Final = 10
-_ERRORS_IN_A_ROW: Final = 50
+ERRORS_IN_A_ROW: Final = 50
 _TIMES: Final = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=120)
 _USER_AGENT: Final = "chunkside-warm"
 
@@ -64,7 +64,7 @@ class Tally:
         self._in_a_row += 1
         if len(self.first_errors) < _SHOWN_ERRORS:
             self.first_errors.append(f"{target}: {reason}")
-        self.has_given_up = self._in_a_row >= _ERRORS_IN_A_ROW
+        self.has_given_up = self._in_a_row >= ERRORS_IN_A_ROW
 
 
 def _told(cache_status: str) -> set[str]:
