@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import sys
@@ -12,12 +13,14 @@ from pathlib import Path
 
 from chunkside.cli.parsing import EXIT_MISCONFIGURED, EXIT_OK, fields_of, no_target, read
 from chunkside.hangups import Hangups
+from chunkside.listening import open_ports
 from chunkside.settings.cache_directory import locate_cache
 from chunkside.settings.derived import memory_limit, resolve_cache_size, resolve_memory_size
 from chunkside.settings.errors import ConfigurationError, NotAllowedError
 from chunkside.settings.files import refuse_unfit_files
 from chunkside.settings.forecast import forecast
 from chunkside.settings.model import Settings
+from chunkside.settings.own_credential import refuse_open_ports
 from chunkside.settings.quantities import count_parser, parse_wait
 from chunkside.settings.sources import flag_name, load_settings, require_routes
 from chunkside.settings.table import shape_of, shown_default
@@ -52,10 +55,14 @@ def settings_of(namespace: argparse.Namespace, but: Collection[str] = ()) -> Set
 
 def serve(namespace: argparse.Namespace) -> int:
     hangups = Hangups()
-    require_routes(settings_of(namespace))
-    from chunkside.app import serve  # noqa: PLC0415 - other commands don't wait for its imports
+    settings = settings_of(namespace)
+    require_routes(settings)
+    refuse_open_ports(settings)
+    with contextlib.ExitStack() as sockets:
+        ports = open_ports(settings, sockets)
+        from chunkside.app import serve  # noqa: PLC0415 - nobody waits for its imports
 
-    return serve(partial(settings_of, namespace), hangups)
+        return serve(settings, partial(settings_of, namespace), hangups, ports)
 
 
 _CHECK_FLAGS: Mapping[str, str] = {

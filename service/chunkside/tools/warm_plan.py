@@ -176,7 +176,7 @@ def lifetimes_of(admin: AdminClient, target: str) -> dict[str, float]:
         for each in (routes if isinstance(routes, list) else [])
         if f"{target}/".startswith(f"{str(each.get('prefix')).rstrip('/')}/")
     ]
-    nearest: dict[str, object] = max(found, key=lambda each: len(each["prefix"]), default={})
+    nearest: dict[str, object] = max(found, key=lambda each: len(str(each["prefix"])), default={})
     told = {name: nearest.get(name) for name in ("ttl", "negative_ttl")}
     return {name: value for name, value in told.items() if isinstance(value, (int, float))}
 
