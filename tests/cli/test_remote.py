@@ -127,6 +127,12 @@ def test_what_speaks_no_http_is_told(capsys):
         thread.join()
 
 
+def test_warm_without_a_sidecar_asks_for_its_data_port(capsys, nobody):
+    line = line_of(capsys, 1, "warm", "/a", "--data", nobody)
+    assert f"no sidecar answers at {nobody}" in line
+    assert "--data URL" in line
+
+
 def test_warm_refuses_what_is_no_data_port(capsys):
     with Origin({"/a/zarr.json": b"{}"}) as origin:
         line = line_of(capsys, 1, "warm", f"{origin.url}/a")

@@ -107,7 +107,7 @@ class _Report:
 
 def run_order(order: Order) -> int:
     """Gives the exit code. Raises ToolFailed."""
-    data = AdminClient(order.data)
+    data = AdminClient(order.data, "data")
     plan = plan_of(data, order.target, order.fields, order.elements)
     for path, reason in plan.left_out:
         print(f"{path} is left out. {reason}", file=sys.stderr)
