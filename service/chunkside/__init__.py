@@ -16,6 +16,7 @@ The map:
     console     what the admin port shows of the sidecar, and does to it.
     upkeep      a disk that fails, a table of stamps lost: mended, and said in the log.
     app         puts it together, and owns the order of starting and stopping.
+    cli         the commands; tools: what those do that run no sidecar, most of them by asking one.
 
 The one rule: an edge touches the world and knows no other edge; what it learns walks through the
 gateway to the core, and decisions walk back.

@@ -173,3 +173,20 @@ def test_asking_a_sidecar_waits_for_no_slow_import(nobody):
     )
     assert "no sidecar answers" in ended.stderr
     assert ended.stdout.strip() == "{'yaml'}"
+
+
+class Keyboard(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [("n\n", "nothing is forgotten"), ("", "nothing is forgotten"), ("y\n", "no sidecar answers")],
+)
+def test_people_are_asked_before_all_is_forgotten(capsys, monkeypatch, nobody, typed, words):
+    monkeypatch.setattr("sys.stdin", Keyboard(typed))
+    assert main(["purge", "--all", "--admin", nobody]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith(f"Forget all that {nobody} holds? [y/N] ")
+    assert words in told

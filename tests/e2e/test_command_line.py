@@ -314,7 +314,7 @@ def test_a_probe_says_what_follows_for_caching(origin: Origin, target: str) -> N
     told = json_of(command(*probe, "--json"))
     ratings = {each["about"]: each["rating"] for each in told["findings"]}
     assert ratings == dict.fromkeys(
-        ["reachable", "HEAD", "Range", "validator", "missing key", "If-None-Match"], "good"
+        ["reachable", "HEAD", "Range", "validator", "missing key", "validation"], "good"
     ) | {"Cache-Control": "good"}
     assert origin.count("HEAD", target) == 1
     gone = command("check", "--probe", "/none", "--upstream", origin.url, *ANY_DISK)
