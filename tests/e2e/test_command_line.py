@@ -161,6 +161,16 @@ def test_warm_takes_no_other_sidecar_s_word_for_what_is_held(
     assert (second["held"], second["answered_by_cache"]) == (0, 6)
 
 
+def test_warm_goes_on_without_an_admin_port(origin: Origin, sidecar: Sidecar, target: str) -> None:
+    at = target.removesuffix("/c/0")
+    put_array(origin, at)
+    with Origin() as stopped:
+        nobody = stopped.url
+    ended = command("warm", f"{sidecar.url}{at}", "--admin", nobody, "--json")
+    assert json_of(ended)["present"] == 2
+    assert "Without it all chunks are asked for" in ended.stderr
+
+
 def test_warm_tells_errors_and_what_is_not_kept(
     origin: Origin, sidecar: Sidecar, target: str
 ) -> None:
