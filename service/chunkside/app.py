@@ -17,7 +17,8 @@ from typing import Final
 from aiohttp import web
 
 from chunkside import logs
-from chunkside.aiohttp_internals import Server, UnfitAiohttp, check_aiohttp
+from chunkside.aiohttp_internals import UnfitAiohttp, check_aiohttp
+from chunkside.aiohttp_internals.serving import Server
 from chunkside.cache import Cache, cache_of, limits_of
 from chunkside.clock import SystemClock, boot_seconds
 from chunkside.console import SidecarConsole

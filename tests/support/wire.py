@@ -11,7 +11,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Self
 
-from chunkside.aiohttp_internals import Server
+from chunkside.aiohttp_internals.serving import Server
 from chunkside.core.cache_status import Result
 from chunkside.gateway.at_once import AtOnce
 from chunkside.server.crowd import Crowd

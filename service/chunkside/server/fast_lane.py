@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from chunkside.aiohttp_internals import parse_head
+from chunkside.aiohttp_internals.serving import parse_head
 from chunkside.core.cache_status import INTEGER_LIMIT, Result
 from chunkside.core.decision import Whole
 from chunkside.core.entry import Now, Part, Stored
