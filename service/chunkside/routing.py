@@ -152,7 +152,8 @@ class CurrentRoutes:
                 return before
             return self._route(configured, before.edges.upstream, before.close, before.credential)
         own = means.get(configured.prefix) or means_of(configured)
-        upstream = _upstream(configured, self._ground, own)
+        ground = self._ground
+        upstream = upstream_of(configured, ground.metrics, ground.clock, ground.instance, own)
         return self._route(configured, upstream, upstream.close, own.credential)
 
     def _route(
@@ -187,21 +188,22 @@ def means_of(configured: ConfiguredRoute) -> Means:
     return Means(Tls(tls_files(configured)), _credential(settings), _redirects(settings))
 
 
-def _upstream(
-    configured: ConfiguredRoute, ground: Ground, means: Means
+def upstream_of(
+    configured: ConfiguredRoute, metrics: Metrics, clock: Clock, instance: str, means: Means
 ) -> HttpUpstream | FileUpstream:
+    """The way to a route's origin. It must be closed. `instance`: the process's name in `Via`."""
     settings, address = configured.settings, configured.upstream
-    observer = ground.metrics.of(configured.prefix)
+    observer = metrics.of(configured.prefix)
     if isinstance(address, DirectoryAddress):
         name = f"the directory of route {configured.prefix}"
         files = Files(Root(address.directory))
-        return FileUpstream(name, files, _times(settings), observer, clock=ground.clock)
+        return FileUpstream(name, files, _times(settings), observer, clock=clock)
     return HttpUpstream(
         address.location,
         _times(settings),
         observer,
-        via=f"1.1 {ground.instance}".encode(),
-        clock=ground.clock,
+        via=f"1.1 {instance}".encode(),
+        clock=clock,
         means=means,
     )
 
