@@ -299,6 +299,22 @@ def test_why_is_asked_as_the_reader_asks(origin: Origin, sidecar: Sidecar, targe
     assert "Nothing is remembered" in run(sidecar, "why", target).stdout
 
 
+def test_why_has_the_origin_say_whether_what_is_held_is_so(
+    origin: Origin, sidecar: Sidecar, target: str
+) -> None:
+    def verdict() -> tuple[int, str]:
+        ended = run(sidecar, "why", target, "--verify", "--json")
+        return ended.returncode, json.loads(ended.stdout)["verdict"]
+
+    assert verdict() == (0, "not_held")
+    exchange(sidecar.url, target)
+    assert verdict() == (0, "true")
+    origin.put(target, b"body")
+    told = run(sidecar, "why", target, "--verify")
+    assert (told.returncode, "changed" in told.stdout) == (1, True)
+    assert "Nothing is remembered" in run(sidecar, "why", target).stdout
+
+
 def test_purge_forgets_what_is_named(origin: Origin, sidecar: Sidecar, target: str) -> None:
     def read_twice(*purge: str) -> dict:
         exchange(sidecar.url, target)
