@@ -29,6 +29,7 @@ from chunkside.gateway.sweeper import Sweeper
 from chunkside.gateway.tasks import Tasks
 from chunkside.hangups import Hangups
 from chunkside.metrics import GaugeReading
+from chunkside.metrics.recent import Recent
 from chunkside.reload import Read, Reloader
 from chunkside.routing import CurrentRoutes, Ground
 from chunkside.server.admin import admin_app
@@ -201,7 +202,10 @@ class Sidecar:
             instance,
         )
         self._routes = CurrentRoutes(configured, ground)
-        self._port = DataPort(self._seats(), self._metrics, instance, *_admitted(settings))
+        self._recent = Recent(self._metrics.counted)
+        self._port = DataPort(
+            self._seats(), self._metrics, instance, *_admitted(settings), self._recent
+        )
         self._lane = FastLane(
             self._lanes(),
             self._port.is_welcome,
@@ -209,6 +213,7 @@ class Sidecar:
             self._port.via,
             ground.clock,
             boot_seconds,
+            self._recent,
         )
         self._console = SidecarConsole(
             settings,
@@ -216,6 +221,7 @@ class Sidecar:
             self._routes.open,
             self._metrics,
             self._disk_usage,
+            self._recent,
         )
         self._server = Server(
             self._port,
@@ -312,6 +318,7 @@ class Sidecar:
             self._background.start(self._upkeep.run(), "the upkeep of the stamps")
         if self._sweeper is not None:
             self._background.start(self._sweeper.run(), "the sweeper")
+        self._background.start(self._recent.run(), "the last minutes")
         self._console.obstacle = None
 
     def _front(self) -> Front:

@@ -24,6 +24,8 @@ from chunkside.gateway.inventory import Inventory, Listed
 from chunkside.gateway.purging import Purged, Purging, Softened
 from chunkside.held_file import held_file
 from chunkside.metrics import Metrics
+from chunkside.metrics.reading import Reading
+from chunkside.metrics.recent import Recent
 from chunkside.routing import OpenRoute
 from chunkside.server.admin import BadCursor, NoSuchRoute
 from chunkside.server.admin_requests import (
@@ -37,6 +39,7 @@ from chunkside.server.admin_requests import (
 from chunkside.server.stored_file import FileRequest, HeldFile
 from chunkside.server.why_page import WhyRequest
 from chunkside.settings import RouteSettings, Settings
+from chunkside.status import status_of
 from chunkside.why import explain
 
 _CURSOR: Final = re.compile(r"([0-9a-f]{8})-([0-9a-f]{1,4})-([0-9a-f]{1,8})")
@@ -62,8 +65,8 @@ _Scope = _One | Branch | _Location
 @dataclass(slots=True)
 class SidecarConsole:
     """The admin port's Console. `cache_dir`: None where bodies are in memory. `usage`: what the
-    cache takes of the disk beside what the budget counts, by names for `/info`. `obstacle`: why it
-    is not ready, if it isn't.
+    cache takes of the disk beside what the budget counts, by names for `/info`. `recent`: the last
+    minutes. `obstacle`: why it is not ready, if it isn't.
     """
 
     settings: Settings
@@ -71,6 +74,7 @@ class SidecarConsole:
     open_routes: Sequence[OpenRoute]
     metrics: Metrics
     usage: Callable[[], Mapping[str, int | None]] = dict
+    recent: Recent = field(default_factory=Recent)
     obstacle: str | None = "starting"
     _routes: Routes = field(init=False)
     _started: Now = field(init=False)
@@ -143,6 +147,17 @@ class SidecarConsole:
             "config_last_reload_successful": self.metrics.last_reload.is_successful,
             "uptime_seconds": edges.now().boot - self._started.boot,
         }
+
+    def status(self) -> dict[str, object]:
+        """Also what `/info` shows, under `configuration`."""
+        reading = Reading(self.metrics.collect())
+        return status_of(
+            reading,
+            self.recent,
+            self.info(),
+            self.obstacle,
+            is_scanning=self._any_edges.is_scanning,
+        )
 
     # What is held.
 

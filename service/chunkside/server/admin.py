@@ -28,6 +28,7 @@ from chunkside.server.admin_requests import (
     parse_entries,
     parse_purge,
 )
+from chunkside.server.status_page import PAGE_POLICY, prefers_html, render
 from chunkside.server.stored_file import HELP as FILE_HELP
 from chunkside.server.stored_file import PATH as FILE_PATH
 from chunkside.server.stored_file import FileRequest, HeldFile, parse_file_request, send_file
@@ -42,6 +43,8 @@ _ALLOWED_HOSTS: Final[web.AppKey[Callable[[], frozenset[bytes]]]] = web.AppKey("
 INDEX: Final = """\
 Chunkside, admin port
 
+GET  /         the status page, for browsers
+GET  /status.json  what the status page shows
 GET  /metrics  for Prometheus
 GET  /livez    the process answers (also /healthz)
 GET  /readyz   whether it can serve; 503 says why not
@@ -59,8 +62,8 @@ POST /purge    forget: {"target": "/a/zarr.json"}, {"prefix": "/a/"}, {"route": 
                their next use
 """
 _ENDPOINTS: Final = (
-    "/metrics, /livez, /healthz, /readyz, /stats, /info, /entries, /why/..., /file/..., "
-    "/purge (POST)"
+    "/, /status.json, /metrics, /livez, /healthz, /readyz, /stats, /info, /entries, /why/..., "
+    "/file/..., /purge (POST)"
 )
 _OPEN_TO_ALL: Final = frozenset({"/metrics", "/livez", "/healthz", "/readyz"})
 _PURGE_HELP: Final = (
@@ -99,6 +102,10 @@ class Console(Protocol):
 
     def stats(self) -> dict[str, object]:
         """What `/stats` shows: the fields of `cache_stats()`, and others beside them."""
+        ...
+
+    def status(self) -> dict[str, object]:
+        """What the status page shows."""
         ...
 
     def info(self) -> dict[str, object]:
@@ -140,6 +147,7 @@ def admin_app(
     app.add_routes(
         [
             web.get("/", admin.index),
+            web.get("/status.json", admin.status),
             web.get("/metrics", admin.metrics),
             web.get("/livez", admin.live),
             web.get("/healthz", admin.live),
@@ -161,8 +169,13 @@ class _Admin:
         self._console = console
         self._metrics = metrics
 
-    async def index(self, _request: web.Request) -> web.Response:
-        return web.Response(text=INDEX)
+    async def index(self, request: web.Request) -> web.Response:
+        if not prefers_html(request.headers.get("Accept", "")):
+            return web.Response(text=INDEX, headers={"Vary": "Accept"})
+        return _page(render(self._console.status()), PAGE_POLICY)
+
+    async def status(self, _request: web.Request) -> web.Response:
+        return _json(self._console.status())
 
     async def metrics(self, request: web.Request) -> web.Response:
         body, content_type = self._metrics.exposition(request.headers.get("Accept", ""))
@@ -298,6 +311,11 @@ def _no_such_route(error: NoSuchRoute) -> web.Response:
 def _problem(status: int, title: str, detail: str, *, slug: str) -> web.Response:
     body = problem(status, title, detail, slug=slug)
     return web.Response(status=status, body=body, content_type=PROBLEM_MEDIA_TYPE)
+
+
+def _page(html: str, policy: str) -> web.Response:
+    fields = {"Vary": "Accept", "Content-Security-Policy": policy, "Referrer-Policy": "no-referrer"}
+    return web.Response(text=html, content_type="text/html", headers=fields)
 
 
 def _json(members: dict[str, object]) -> web.Response:

@@ -23,7 +23,7 @@ from chunkside.gateway.gateway import Gateway
 from chunkside.gateway.reply import CAPABILITIES, Reply, own_answer, problem_reply, refusal
 from chunkside.server.head import Connection, render_head
 from chunkside.server.intake import OUT_OF_STEP, Upload, judge_error, judge_framing, judge_neighbour
-from chunkside.server.observer import RequestObserver
+from chunkside.server.observer import RequestObserver, TargetObserver, Unwatched
 from chunkside.server.peers import Peers
 
 _SET_COOKIE: Final = frozenset({b"set-cookie", b"set-cookie2"})
@@ -46,8 +46,10 @@ class DataPort:
         instance: str,
         allowed_hosts: frozenset[bytes] = frozenset(),
         peers: Peers | None = None,
+        targets: TargetObserver | None = None,
     ) -> None:
         self._observer = observer
+        self._targets = targets or Unwatched()
         self._instance = instance.encode()
         self.via = b"1.1 " + self._instance
         self.take(routes, allowed_hosts, peers or Peers())
@@ -108,6 +110,7 @@ class DataPort:
                 sending.body_bytes,
                 time.perf_counter() - started,
             )
+            self._targets.saw(self._target(http), result, reply.status)
 
     async def _ask(self, seat: _Seat, request: Request, upload: Upload | None) -> Reply:
         route, gateway = seat
