@@ -3,6 +3,7 @@
 The map:
 
     core        decides. Pure: no await, no clock, no I/O. `policy` is where a 404 is decided.
+    arrays      chunk grids of Zarr and N5 and their keys. As pure as core.
     gateway     carries decisions out through ports, and knows nothing of HTTP libraries or disks.
     server      the data port and the admin port (aiohttp.web); `head` and `handler` are where
                 bytes leave.
