@@ -54,18 +54,11 @@ def status_of(
             "hits": _prefixes(recent.hits.top(_MOST_PREFIXES)),
             "absences": _prefixes(recent.absences.top(_MOST_PREFIXES)),
         },
-        "evictions": [
-            {"kind": kind, "reason": reason, **_event(event)}
-            for kind, reason, event in list(recent.evictions)[: -_MOST_EVENTS - 1 : -1]
-        ],
-        "errors": [
-            {"status": status, "prefix": prefix, **_event(event)}
-            for (status, prefix), event in list(recent.errors.items())[: -_MOST_EVENTS - 1 : -1]
-        ],
-        "store_errors": [
-            {"operation": operation, "error": error, **_event(event)}
-            for operation, error, event in list(recent.store_errors)[: -_MOST_EVENTS - 1 : -1]
-        ],
+        "evictions": _events("kind", "reason", recent.evictions),
+        "errors": _events(
+            "status", "prefix", ((*names, event) for names, event in recent.errors.items())
+        ),
+        "store_errors": _events("operation", "error", recent.store_errors),
         "audits": _audits(reading),
         "configuration": dict(info),
     }
@@ -195,8 +188,21 @@ def _audits(reading: Reading) -> list[dict[str, object]] | None:
     ]
 
 
-def _event(event: Event) -> dict[str, object]:
-    return {"first": _when(event.first), "last": _when(event.last), "count": event.count}
+def _events(
+    first: str, second: str, events: Iterable[tuple[object, object, Event]]
+) -> list[dict[str, object]]:
+    """The newest first."""
+    newest = sorted(events, key=lambda each: each[2].last, reverse=True)[:_MOST_EVENTS]
+    return [
+        {
+            first: one,
+            second: other,
+            "count": event.count,
+            "first": _when(event.first),
+            "last": _when(event.last),
+        }
+        for one, other, event in newest
+    ]
 
 
 def _when(wall: float) -> str:

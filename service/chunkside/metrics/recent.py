@@ -25,6 +25,8 @@ _MOST_EVENTS: Final = 32
 _EVENT_SECONDS: Final = 60.0
 _HITS: Final = frozenset({"hit", "stale", "revalidated"})
 _ABSENT: Final = frozenset({404, 410})
+# Of an answer below 500, what a reader can't go on after.
+_FAULTS: Final = frozenset({401, 403, 429})
 
 
 class Point(NamedTuple):
@@ -66,7 +68,7 @@ class Recent:
     def saw(self, target: bytes, result: str, status: int | None, times: int = 1) -> None:
         """A request was answered, and `times` - 1 others like it that aren't told one by one."""
         prefix = prefix_of(target)
-        if result == "error":
+        if result == "error" or _is_fault(status):
             self._failed(status, prefix)
         elif status in _ABSENT:
             self.absences.add(prefix, times)
@@ -110,6 +112,10 @@ class Recent:
         risen = _risen(Reading(self.counted()), self._before, "chunkside_requests_total", "result")
         current = Counter({result: n for (result,), n in risen.items()})
         return [*self.points, Point(self.wall(), current)]
+
+
+def _is_fault(status: int | None) -> bool:
+    return status is not None and (status >= 500 or status in _FAULTS)
 
 
 def _risen(now: Reading, before: Reading, sample: str, *labels: str) -> dict[tuple[str, ...], int]:

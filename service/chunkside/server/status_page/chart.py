@@ -6,14 +6,13 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from chunkside.core.foresight import duration
 from chunkside.server.status_page.markup import text
 
 LEGEND: Final = {
     "store": "From store",
     "absence": "Remembered absence",
     "origin": "From the origin",
-    "error": "Error",
+    "error": "No usable answer",
 }
 _HEIGHT: Final = 100.0
 _LEAST_STEPS: Final = 24
@@ -22,6 +21,11 @@ _LEAST_STEPS: Final = 24
 def shown_steps(window: Mapping[str, Any]) -> int:
     """As many as there are, and not too few: the first minutes shall be readable, too."""
     return max(_LEAST_STEPS, len(window["points"]) - 1)
+
+
+def shown_span(window: Mapping[str, Any]) -> str:
+    minutes = shown_steps(window) * window["step_seconds"] / 60
+    return f"{minutes:.0f} minutes"
 
 
 def chart(window: Mapping[str, Any]) -> str:
@@ -42,8 +46,8 @@ def chart(window: Mapping[str, Any]) -> str:
         f"<span>{_rate(top)}/s</span><span>{_rate(top / 2)}</span><span>0</span></div>"
         f'<svg viewBox="0 0 {steps} 100" preserveAspectRatio="none" role="img" '
         f'aria-label="{text(told)}"><path class="rule" d="M0 50H{steps}"/>{columns}</svg>'
-        f'<div class="x soft" aria-hidden="true"><span>{duration(steps * seconds)} ago</span><span>now</span>'
-        "</div></figure>"
+        f'<div class="x soft" aria-hidden="true"><span>{shown_span(window)} ago</span>'
+        "<span>now</span></div></figure>"
     )
 
 
@@ -65,11 +69,11 @@ def _columns(name: str, points: list[Mapping[str, Any]], first: int, top: float)
 
 
 def _round_up(rate: float) -> float:
-    """The next of 1, 2, 5, 10, 20, 50 and so on."""
+    """The next number of one digit and zeroes that halves well."""
     if rate <= 1:
         return 1.0
     power = 10.0 ** math.floor(math.log10(rate))
-    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rate)
+    return next(factor * power for factor in (1, 2, 3, 4, 6, 8, 10) if factor * power >= rate)
 
 
 def _rate(value: float) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from chunkside.core.foresight import duration
-from chunkside.server.status_page.chart import LEGEND, chart, shown_steps
+from chunkside.server.status_page.chart import LEGEND, chart, shown_span
 from chunkside.server.status_page.markup import (
     NOTHING,
     asset,
@@ -133,7 +133,6 @@ def _saved(saved: Status) -> str:
 def _traffic(window: Status) -> str:
     totals = window["totals"]
     whole = sum(totals.values())
-    span = duration(shown_steps(window) * window["step_seconds"])
     legend = "".join(
         f'<li><svg class="swatch f-{name}" viewBox="0 0 1 1" aria-hidden="true">'
         f'<rect width="1" height="1"/></svg>{label} <b>{count(totals[name])}</b> '
@@ -141,7 +140,7 @@ def _traffic(window: Status) -> str:
         for name, label in LEGEND.items()
     )
     return (
-        f'<div class="heading"><h2>Requests, last {span}</h2>'
+        f'<div class="heading"><h2>Requests, last {shown_span(window)}</h2>'
         f'<span class="soft">{count(whole)} answered</span></div>'
         f'{chart(window)}<ul class="legend">{legend}</ul>'
     )
