@@ -215,14 +215,7 @@ class Sidecar:
             boot_seconds,
             self._recent,
         )
-        self._console = SidecarConsole(
-            settings,
-            None if cache.chosen is None else cache.chosen.directory,
-            self._routes.open,
-            self._metrics,
-            self._disk_usage,
-            self._recent,
-        )
+        self._console = self._make_console()
         self._server = Server(
             self._port,
             self._port.error_page,
@@ -238,6 +231,17 @@ class Sidecar:
         self._doors: list[Door] = []
         self._admin: web.AppRunner | None = None
         self._metrics.watch(self._read_gauges)
+
+    def _make_console(self) -> SidecarConsole:
+        chosen = self._cache.chosen
+        return SidecarConsole(
+            self.settings,
+            None if chosen is None else chosen.directory,
+            self._routes.open,
+            self._metrics,
+            self._disk_usage,
+            self._recent,
+        )
 
     def _seats(self) -> list[tuple[Route, Gateway]]:
         return [(each.route, each.gateway) for each in self._routes.open]

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, assert_never
 
+from chunkside.chunk_map import map_of
 from chunkside.core.decision import Refuse
 from chunkside.core.entry import Absent, Now, Partial, Present, Selected
 from chunkside.core.freshness import Policy, absence_under, age, remaining
@@ -36,6 +37,7 @@ from chunkside.server.admin_requests import (
     PurgeRoute,
     PurgeTarget,
 )
+from chunkside.server.map_page import ChunkMap, MapRequest
 from chunkside.server.stored_file import FileRequest, HeldFile
 from chunkside.server.why_page import WhyRequest
 from chunkside.settings import RouteSettings, Settings
@@ -219,6 +221,12 @@ class SidecarConsole:
         if isinstance(route, Refuse):
             return route
         return await explain(next(e for e in self.open_routes if e.route is route), request)
+
+    async def map(self, request: MapRequest) -> ChunkMap | Refuse:
+        route = self._routes.choose(request.target or b"/")
+        if isinstance(route, Refuse):
+            return route
+        return await map_of(next(e for e in self.open_routes if e.route is route), request)
 
     # Purges.
 

@@ -28,6 +28,9 @@ from chunkside.server.admin_requests import (
     parse_entries,
     parse_purge,
 )
+from chunkside.server.map_page import HELP as MAP_HELP
+from chunkside.server.map_page import PATH as MAP_PATH
+from chunkside.server.map_page import ChunkMap, MapRequest, parse_map, show
 from chunkside.server.status_page import PAGE_POLICY, prefers_html, render
 from chunkside.server.stored_file import HELP as FILE_HELP
 from chunkside.server.stored_file import PATH as FILE_PATH
@@ -57,14 +60,19 @@ GET  /why/{target}  what is known of a target, and what a GET of it would be ans
 GET  /file/{target}  the Arrow file of a stored body: the data port's URL with /file put before its
                path. Chunkside-Range: 0-99 asks for the file of those bytes, Chunkside-Partition:
                for what /entries shows with that `partition`
+GET  /map/{target}  which chunks of an array are held or known to be absent: the URL of the array on
+               the data port with /map put before its path, and ?slice=0,:,: for other dimensions
+               than the last two. As text, as a picture with `Accept: image/svg+xml`, as JSON
 POST /purge    forget: {"target": "/a/zarr.json"}, {"prefix": "/a/"}, {"route": "/a"} or
                {"all": true}; with "soft": true beside it bodies are kept, and validated before
                their next use
 """
 _ENDPOINTS: Final = (
     "/, /status.json, /metrics, /livez, /healthz, /readyz, /stats, /info, /entries, /why/..., "
-    "/file/..., /purge (POST)"
+    "/file/..., /map/..., /purge (POST)"
 )
+# What a tab may be opened on from elsewhere: the page that leads here sees nothing of it.
+_PAGES: Final = frozenset({"/", f"{MAP_PATH}/{{target}}"})
 _OPEN_TO_ALL: Final = frozenset({"/metrics", "/livez", "/healthz", "/readyz"})
 _PURGE_HELP: Final = (
     'Send one JSON object with exactly one of "target", "prefix", "route" and "all", such as '
@@ -124,6 +132,10 @@ class Console(Protocol):
         """What is known of a target, its `verdict` first."""
         ...
 
+    async def map(self, request: MapRequest) -> ChunkMap | Refuse:
+        """What is known of an array's chunks."""
+        ...
+
     async def purge(self, request: PurgeRequest) -> dict[str, object]:
         """Forgets what is named, and reports what that was. Raises NoSuchRoute."""
         ...
@@ -157,6 +169,7 @@ def admin_app(
             web.get("/entries", admin.entries),
             web.get(f"{FILE_PATH}/{{target:.*}}", admin.file),
             web.get(f"{WHY_PATH}/{{target:.*}}", admin.why),
+            web.get(f"{MAP_PATH}/{{target:.*}}", admin.map),
             web.post("/purge", admin.purge),
         ]
     )
@@ -235,6 +248,17 @@ class _Admin:
             return web.json_response(text=as_json(explanation))
         return web.Response(text=as_text(explanation))
 
+    async def map(self, request: web.Request) -> web.Response:
+        try:
+            asked = parse_map(request.raw_path, request.raw_headers)
+        except ValueError as error:
+            return _problem(400, "Not a map", f"{error} {MAP_HELP}", slug="bad-map")
+        found = await self._console.map(asked)
+        if isinstance(found, Refuse):
+            return _problem(found.status, found.title, found.detail, slug=found.slug)
+        shown = show(found, request.headers.get("Accept", ""))
+        return _page(shown.content, shown.policy, shown.media_type)
+
     async def purge(self, request: web.Request) -> web.Response:
         try:
             purge = parse_purge(await request.read())
@@ -283,7 +307,7 @@ def _judge(request: web.Request) -> Refuse | None:
             "machine itself, or through `kubectl port-forward`."
         )
         return Refuse(403, "not-local", "Only for this machine", detail)
-    if page == "/" and is_top_level_navigation(request.method, fields):
+    if page in _PAGES and is_top_level_navigation(request.method, fields):
         return None
     return judge_source(fields)
 
@@ -313,9 +337,11 @@ def _problem(status: int, title: str, detail: str, *, slug: str) -> web.Response
     return web.Response(status=status, body=body, content_type=PROBLEM_MEDIA_TYPE)
 
 
-def _page(html: str, policy: str) -> web.Response:
-    fields = {"Vary": "Accept", "Content-Security-Policy": policy, "Referrer-Policy": "no-referrer"}
-    return web.Response(text=html, content_type="text/html", headers=fields)
+def _page(content: str, policy: str | None, media_type: str = "text/html") -> web.Response:
+    fields = {"Vary": "Accept", "Referrer-Policy": "no-referrer"}
+    if policy is not None:
+        fields["Content-Security-Policy"] = policy
+    return web.Response(text=content, content_type=media_type, headers=fields)
 
 
 def _json(members: dict[str, object]) -> web.Response:

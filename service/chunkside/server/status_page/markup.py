@@ -13,9 +13,9 @@ NOTHING: Final = "&ndash;"
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
-def asset(name: str) -> str:
-    """One of the files beside this one."""
-    return (files(__package__ or "") / name).read_text(encoding="utf-8")
+def asset_of(package: str, name: str) -> str:
+    """One of the files that lie in a package beside its modules."""
+    return (files(package) / name).read_text(encoding="utf-8")
 
 
 def source_hash(text: str) -> str:

@@ -11,7 +11,7 @@ from chunkside.core.foresight import duration
 from chunkside.server.status_page.chart import LEGEND, chart, shown_span
 from chunkside.server.status_page.markup import (
     NOTHING,
-    asset,
+    asset_of,
     bar,
     count,
     share,
@@ -23,10 +23,10 @@ from chunkside.server.status_page.markup import (
 
 Status = Mapping[str, Any]
 
-_STYLE: Final = asset("style.css")
-_SCRIPT: Final = asset("script.js")
+STYLE: Final = asset_of(__package__ or "", "style.css")
+_SCRIPT: Final = asset_of(__package__ or "", "script.js")
 PAGE_POLICY: Final = (
-    f"default-src 'none'; style-src {source_hash(_STYLE)}; script-src {source_hash(_SCRIPT)}; "
+    f"default-src 'none'; style-src {source_hash(STYLE)}; script-src {source_hash(_SCRIPT)}; "
     "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 """What a browser lets the page do: its own style and script, and requests to where it came from."""
@@ -57,7 +57,7 @@ def render(status: Status) -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark"><meta name="robots" content="noindex">'
-        f'<title>Chunkside</title><link rel="icon" href="data:,"><style>{_STYLE}</style></head>'
+        f'<title>Chunkside</title><link rel="icon" href="data:,"><style>{STYLE}</style></head>'
         f'<body>{_header(status)}<main class="page">{"".join(parts)}</main>{_FOOTER}'
         f"<script>{_SCRIPT}</script></body></html>"
     )
