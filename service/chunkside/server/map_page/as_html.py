@@ -50,7 +50,8 @@ def _legend(shown: ChunkMap) -> str:
 
 def _explained(shown: ChunkMap) -> str:
     return (
-        '<p class="soft">As the index knows it now, for a reader who sends what this request brought. '
+        '<p class="soft">As the index knows it now, for a reader who sends what this request '
+        "brought. "
         f"{text(shown.document)} was read as a client reads it; no chunk was asked for. "
         "<code>?slice=</code> takes an element for each dimension that isn't shown, and a slice "
         "such as <code>0:100</code> for one or two that are.</p>"

@@ -48,7 +48,8 @@ def as_svg(shown: ChunkMap) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="map" role="img" '
         f'width="{box[0] * pixels:.0f}" height="{box[1] * pixels:.0f}" '
-        f'font-size="{letter:.3f}" viewBox="0 0 {box[0]:.2f} {box[1]:.2f}" aria-label="{text(in_words(shown))}">'
+        f'font-size="{letter:.3f}" viewBox="0 0 {box[0]:.2f} {box[1]:.2f}" '
+        f'aria-label="{text(in_words(shown))}">'
         f"<style>{STYLE}</style><defs>{symbols}</defs>{''.join(_labels(shown, left))}{drawn}</svg>"
     )
 
