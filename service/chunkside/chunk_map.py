@@ -1,14 +1,16 @@
 """Which chunks of an array are held, and which are known to be absent, for `/map`.
 
-The metadata document is read as a client's GET reads it: from store where it is fresh, else by a
-fill of its key. Chunks are looked up in the index alone. That asks no origin and no disk, and is no
-use of what is held; only what has fallen is dropped, as by any look.
+It looks, and changes nothing: chunks are looked up in the index alone, which asks no origin and no
+disk and is no use of them; only what has fallen is dropped, as by any look. The metadata document
+is read as it is held, however old. One that isn't held is asked of the origin, and not remembered:
+a first sight of it would throw doubt on the very chunks that are to be shown.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping
 from typing import Final
 
 from chunkside.arrays.document import (
@@ -20,15 +22,16 @@ from chunkside.arrays.document import (
 )
 from chunkside.arrays.plane import Plane, plane_of
 from chunkside.core.decision import Refuse
-from chunkside.core.entry import Absent, Entry, Now, Partial
+from chunkside.core.entry import Absent, Entry, Now, Partial, Present
 from chunkside.core.freshness import absence_under, age, remaining
 from chunkside.core.key import CacheKey, classify
 from chunkside.core.request import Request
 from chunkside.core.variants import choose, is_selected_by
-from chunkside.gateway.errors import BodyTorn
-from chunkside.gateway.reply import Reply
+from chunkside.gateway.errors import BodyTorn, OriginError, StoreFault
+from chunkside.gateway.origin import read_ahead
+from chunkside.gateway.ports import OriginRequest
 from chunkside.routing import OpenRoute
-from chunkside.server.map_page.chunk_map import Cell, ChunkMap, State
+from chunkside.server.map_page.chunk_map import Cell, ChunkMap, Document, State
 from chunkside.server.map_page.request import MapRequest
 
 _BATCH: Final = 512
@@ -51,58 +54,84 @@ async def map_of(opened: OpenRoute, asked: MapRequest) -> ChunkMap | Refuse:
 # The array.
 
 
-async def _array(opened: OpenRoute, asked: MapRequest) -> tuple[str, Array, Request] | Refuse:
-    statuses = []
+async def _array(opened: OpenRoute, asked: MapRequest) -> tuple[Document, Array, Request] | Refuse:
+    requests = {}
     for name in ARRAY_DOCUMENTS:
         target = asked.target + b"/" + name.encode()
         request = opened.route.request("GET", target, asked.fields, has_body=False)
         if isinstance(request, Refuse):
             return request
-        status, body = await _read(opened, request)
-        statuses.append(status)
-        if status >= 500:
-            break
-        if status != 200:
-            continue
-        try:
-            return name, parse_array(name, body), request
-        except NotAnArray as error:
-            return _no_array(f"{name}: {error}")
-    if all(status in _ABSENT for status in statuses):
+        requests[name] = request
+    statuses = {}
+    for is_held, look in ((True, _held_document), (False, _asked_document)):
+        for name, request in requests.items():
+            status, body = await look(opened, request)
+            statuses[name] = status
+            if status >= 500:
+                return _no_document(statuses)
+            if status != 200:
+                continue
+            try:
+                return Document(name, is_held), parse_array(name, body), request
+            except NotAnArray as error:
+                return _no_array(f"{name}: {error}")
+    if all(status in _ABSENT for status in statuses.values()):
         return _no_array(f"None of {', '.join(ARRAY_DOCUMENTS)} is there.")
-    told = ", ".join(f"{n}: {s}" for n, s in zip(ARRAY_DOCUMENTS, statuses, strict=False))
-    return Refuse(
-        502,
-        "no-document",
-        "The array's metadata document can't be read",
-        f"A GET through the sidecar was answered {told}. Where a credential is needed, send it.",
-    )
+    return _no_document(statuses)
 
 
 def _no_array(detail: str) -> Refuse:
     return Refuse(404, "no-array", "No array is there", detail)
 
 
-async def _read(opened: OpenRoute, request: Request) -> tuple[int, bytes]:
-    """Status and body of what a client would be answered; 502 where that can't be read whole."""
-    reply = await opened.gateway.answer(request)
+def _no_document(statuses: Mapping[str, int]) -> Refuse:
+    told = ", ".join(f"{name}: {status}" for name, status in statuses.items())
+    return Refuse(
+        502,
+        "no-document",
+        "The array's metadata document can't be read",
+        f"The origin was asked for it: {told}. Where a credential is needed, send it.",
+    )
+
+
+async def _held_document(opened: OpenRoute, request: Request) -> tuple[int, bytes]:
+    """200 and the bytes that are held; 404 where none are that can be used."""
+    edges = opened.edges
+    if edges.known_of(request) is None:
+        await opened.gateway.adoption.look(request.key, None)
+    held = choose(edges.known_of(request), request.fields)
+    if not isinstance(held, Present) or b"content-encoding" in held.stored.fields:
+        return 404, b""
+    content = bytearray()
     try:
-        return reply.status, await _body(reply)
-    except BodyTorn:
-        return 502, b""
+        reader = edges.store.reader(held.body) or await edges.store.open(held.body)
+        while len(content) < min(reader.length, MAX_DOCUMENT_BYTES + 1):
+            content += await reader.read(len(content), reader.length - len(content))
+    except (StoreFault, BodyTorn):
+        # Whoever reads it next finds that out, and has it mended.
+        return 404, b""
+    return 200, bytes(content)
+
+
+async def _asked_document(opened: OpenRoute, request: Request) -> tuple[int, bytes]:
+    """Status and body of the origin's answer; of a faulty one the status that a client is told."""
+    edges = opened.edges
+    fields = request.fields.plus((b"Accept-Encoding", b"identity"))
+    asked = OriginRequest(
+        "GET", request.target, fields, request.key_class, is_signed=request.is_signed
+    )
+    edges.visits.enter()
+    try:
+        response = await edges.upstream.send(asked)
+        try:
+            body, response = await read_ahead(response, MAX_DOCUMENT_BYTES)
+        finally:
+            response.close()
+    except OriginError as error:
+        return error.status, b""
     finally:
-        reply.release()
-
-
-async def _body(reply: Reply) -> bytes:
-    if isinstance(reply.body, bytes):
-        return reply.body
-    body = bytearray()
-    async for piece in reply.body:
-        body += piece
-        if len(body) > MAX_DOCUMENT_BYTES:
-            break
-    return bytes(body)
+        edges.visits.leave()
+    return (502, b"") if body is None else (response.head.status, body)
 
 
 # Its chunks.

@@ -85,10 +85,12 @@ class Plane:
     @property
     def steps(self) -> tuple[int, int]:
         """Of how many chunks of a bin one is looked at, along either side."""
-        excess = -(-self.count // MOST_CHUNKS)
+        excess = max(1, -(-self.count // MOST_CHUNKS))
         down, across = self.per_cell
-        down = min(down, math.isqrt(excess - 1) + 1) if excess > 1 else 1
-        return down, min(across, -(-excess // down)) if excess > 1 else 1
+        even = min(down, math.isqrt(excess - 1) + 1)
+        across = min(across, -(-excess // even))
+        # Where one side is too short to be thinned out the other one is for both.
+        return min(down, -(-excess // across)), across
 
     def batches(self, row: int, column: int, before: bytes) -> Iterator[list[bytes]]:
         """Of one cell the keys of those chunks that are looked at, with `before` in front of each,

@@ -20,6 +20,14 @@ PAGE_POLICY: Final = (
 )
 
 
+_EXPLAINED: Final = (
+    '<p class="soft">As the index knows it now, for a reader who sends what this request brought. '
+    "Looking is no use of a chunk, and no chunk was asked for. <code>?slice=</code> takes an "
+    "element for each dimension that isn't shown, and a slice such as <code>0:100</code> for one "
+    "or two that are.</p>"
+)
+
+
 def as_html(shown: ChunkMap) -> str:
     title = text(shown.shown_target)
     told = "".join(f"<p>{text(each)}</p>" for each in [headline(shown), *remarks(shown)])
@@ -33,7 +41,7 @@ def as_html(shown: ChunkMap) -> str:
         f'<style>{_STYLE}</style></head><body><header><div class="page"><h1>Chunk map</h1>'
         f'<div class="where mono">{title}</div><a href="/">Status</a></div></header>'
         f'<main class="page"><div class="told">{told}</div>{ways}{as_svg(shown)}'
-        f"{_legend(shown)}{_explained(shown)}</main></body></html>"
+        f"{_legend(shown)}{_EXPLAINED}</main></body></html>"
     )
 
 
@@ -46,16 +54,6 @@ def _legend(shown: ChunkMap) -> str:
     columns = (("State", ""), (f"{shown.chunk_name.capitalize()}s", "n"), ("Share", "n"))
     caption = f"Slice <code>{text(spelled(shown.plane.chosen) or '(none)')}</code>"
     return f'<div class="states">{table(caption, columns, rows, "")}</div>'
-
-
-def _explained(shown: ChunkMap) -> str:
-    return (
-        '<p class="soft">As the index knows it now, for a reader who sends what this request '
-        "brought. "
-        f"{text(shown.document)} was read as a client reads it; no chunk was asked for. "
-        "<code>?slice=</code> takes an element for each dimension that isn't shown, and a slice "
-        "such as <code>0:100</code> for one or two that are.</p>"
-    )
 
 
 def _steps(shown: ChunkMap) -> Iterator[str]:

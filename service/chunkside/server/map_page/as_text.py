@@ -90,7 +90,8 @@ def as_json(shown: ChunkMap) -> str:
     plane, array = shown.plane, shown.array
     members = {
         "array": shown.shown_target,
-        "document": shown.document,
+        "document": shown.document.name,
+        "document_is_held": shown.document.is_held,
         "format": array.format,
         "shape": array.grid.shape,
         "chunk_shape": array.grid.chunk_shape,

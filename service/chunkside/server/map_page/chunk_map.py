@@ -25,14 +25,24 @@ Cell = Counter[State]
 
 
 @dataclass(frozen=True, slots=True)
+class Document:
+    """What told an array's grid. `is_held`: it was read as it is stored, however old; else it was
+    asked of the origin, and not remembered.
+    """
+
+    name: str
+    is_held: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ChunkMap:
-    """`target`: of the array on the data port; `document`: the name of what told its grid. `rows`
+    """`target`: of the array on the data port. `rows`
     of cells, of the chunks in each those that were looked at, by state. `is_scanning`: the cache
     directory has not been read whole yet.
     """
 
     target: bytes
-    document: str
+    document: Document
     array: Array
     plane: Plane
     rows: list[list[Cell]]
@@ -63,8 +73,10 @@ def state_of(cell: Cell) -> State | None:
 
 def remarks(shown: ChunkMap) -> list[str]:
     """What must be known to read the map rightly, a sentence each."""
-    plane, name = shown.plane, shown.chunk_name
+    plane, name, document = shown.plane, shown.chunk_name, shown.document
     told = []
+    if not document.is_held:
+        told.append(f"{document.name} isn't held: the origin was asked for it, for this map alone.")
     if shown.array.inner_chunk_shape is not None:
         inner = dimensions(shown.array.inner_chunk_shape)
         told.append(
