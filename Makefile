@@ -8,7 +8,7 @@ UV ?= .venv-dev/bin/uv
 SERVERS ?= curl nginx-light wrk e2fsprogs chromium
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check servers clients suite bench bench-flood bench-readers soak sharing faults mutants docs-figures lock clean \
+.PHONY: help run demo test check servers clients suite bench bench-flood bench-readers soak sharing faults mutants docs-figures page-pictures lock clean \
 	need-python run-venv demo-venv dev-venv
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo 'make faults                          origins that fail in every way; writes the table of docs/faults.md'
 	@echo 'make mutants                         do the tests notice a broken rule?'
 	@echo 'make docs-figures                    figures and pictures of README and docs'
+	@echo 'make page-pictures                   the status page and the chunk map, for docs (by Chromium)'
 	@echo 'make lock                            locks from pyproject.toml (UPGRADE=1: newest versions)'
 	@echo 'make clean                           remove environments and what tools left behind'
 	@echo 'PYTHON=python3.12 chooses the Python: 3.11 to 3.13.'
@@ -123,6 +124,10 @@ mutants: $(if $(wildcard tests/mutants/__main__.py),dev-venv)
 docs-figures: $(if $(wildcard scripts/docs_figures.py),dev-venv)
 	@test -f scripts/docs_figures.py || { echo 'docs-figures: nothing to draw yet' >&2; exit 2; }
 	.venv-dev/bin/python scripts/docs_figures.py $(ARGS)
+
+# It needs `make servers`, for Chromium.
+page-pictures: dev-venv
+	.venv-dev/bin/python -m tests.bench.pages $(ARGS)
 
 # Where the dev lock itself is missing or broken: make lock UV=uv, with a uv from elsewhere.
 lock: $(if $(filter .venv-dev/%,$(UV)),dev-venv,need-python)

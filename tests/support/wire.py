@@ -19,7 +19,7 @@ from chunkside.server.door import Door
 from chunkside.server.fast_lane import FastLane
 from chunkside.server.front import Front, Lane, Timers
 from chunkside.server.handler import DataPort
-from chunkside.server.observer import Series
+from chunkside.server.observer import Series, TargetObserver
 from chunkside.server.peers import Peers
 from tests.support.fake_upstream import DEADLINE_SECONDS
 from tests.support.house import House
@@ -97,6 +97,7 @@ async def data_port(
     beside: Iterable[House] = (),
     has_fast_lane: bool = True,
     peers: Peers | None = None,
+    targets: TargetObserver | None = None,
 ) -> AsyncIterator[Port]:
     """The data port as app.py builds it, before a house's gateway and those of routes beside it.
 
@@ -104,7 +105,8 @@ async def data_port(
     """
     port = Port(0)
     houses = (house, *beside)
-    handler = DataPort([(each.route, each.gateway) for each in houses], port, INSTANCE, peers=peers)
+    seats = [(each.route, each.gateway) for each in houses]
+    handler = DataPort(seats, port, INSTANCE, peers=peers, targets=targets)
     if has_fast_lane and lane is None:
         lane = port.lane = FastLane(
             [(each.route, AtOnce(each.edges)) for each in houses],
@@ -113,6 +115,7 @@ async def data_port(
             handler.via,
             house.edges.clock,
             house.now.boot_seconds,
+            targets,
         )
     server = Server(
         handler,

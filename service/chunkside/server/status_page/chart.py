@@ -69,11 +69,11 @@ def _columns(name: str, points: list[Mapping[str, Any]], first: int, top: float)
 
 
 def _round_up(rate: float) -> float:
-    """The next number of one digit and zeroes that halves well."""
+    """The next number of few digits that halves well."""
     if rate <= 1:
         return 1.0
     power = 10.0 ** math.floor(math.log10(rate))
-    return next(factor * power for factor in (1, 2, 3, 4, 6, 8, 10) if factor * power >= rate)
+    return next(factor * power for factor in (1, 1.2, 1.6, 2, 3, 4, 6, 8, 10) if factor * power >= rate)
 
 
 def _rate(value: float) -> str:
