@@ -144,8 +144,12 @@ class CurrentRoutes:
             if is_same_place and not differing(before.configured, configured):
                 return before
             return self._route(configured, before.edges.upstream, before.close)
-        upstream = _upstream(
-            configured, self._ground, means.get(configured.prefix) or means_of(configured)
+        upstream = upstream_of(
+            configured,
+            self._ground.metrics,
+            self._ground.clock,
+            self._ground.instance,
+            means.get(configured.prefix) or means_of(configured),
         )
         return self._route(configured, upstream, upstream.close)
 
@@ -178,21 +182,22 @@ def means_of(configured: ConfiguredRoute) -> Means:
     return Means(Tls(tls_files(configured)), _credential(settings), _redirects(settings))
 
 
-def _upstream(
-    configured: ConfiguredRoute, ground: Ground, means: Means
+def upstream_of(
+    configured: ConfiguredRoute, metrics: Metrics, clock: Clock, instance: str, means: Means
 ) -> HttpUpstream | FileUpstream:
+    """The way to a route's origin. It must be closed. `instance`: the process's name in `Via`."""
     settings, address = configured.settings, configured.upstream
-    observer = ground.metrics.of(configured.prefix)
+    observer = metrics.of(configured.prefix)
     if isinstance(address, DirectoryAddress):
         name = f"the directory of route {configured.prefix}"
         files = Files(Root(address.directory))
-        return FileUpstream(name, files, _times(settings), observer, clock=ground.clock)
+        return FileUpstream(name, files, _times(settings), observer, clock=clock)
     return HttpUpstream(
         address.location,
         _times(settings),
         observer,
-        via=f"1.1 {ground.instance}".encode(),
-        clock=ground.clock,
+        via=f"1.1 {instance}".encode(),
+        clock=clock,
         means=means,
     )
 

@@ -144,6 +144,12 @@ def test_a_slice_leaves_no_chunk_out_and_takes_none_too_many(length, chunk, firs
     assert {at for (at,) in grid.region([slice(first, stop)])} == holding
 
 
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=4))
+def test_an_ordinal_is_the_place_in_the_walk(bounds):
+    region = Region(tuple(range(first, first + length) for first, length in bounds))
+    assert [region.ordinal(each) for each in region] == list(range(region.count))
+
+
 @pytest.mark.parametrize(
     ("elements", "sentence"),
     [([slice(None)] * 3, "3 slices"), ([slice(0, 9, 2)], "step"), ([slice(9, 0, -1)], "step")],

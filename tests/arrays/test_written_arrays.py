@@ -1,12 +1,19 @@
 """What zarr-python writes: documents that are read, and the very keys."""
 
+import importlib
 from itertools import product
+from typing import Any
 
 import pytest
 
 from chunkside.arrays.document import ARRAY_DOCUMENTS, parse_array
 
-zarr = pytest.importorskip("zarr", reason="zarr-python comes with the dev environment")
+pytestmark = pytest.mark.client("zarr")
+
+
+@pytest.fixture
+def zarr() -> Any:
+    return importlib.import_module("zarr")
 
 
 def encoding(name, separator):
@@ -24,7 +31,7 @@ WAYS = [
 @pytest.mark.parametrize(
     ("shape", "chunks"), [((), ()), ((7,), (2,)), ((5, 12), (2, 1)), ((3, 1, 4), (1, 1, 3))]
 )
-def test_the_keys_are_those_that_zarr_python_writes(tmp_path, way, shape, chunks):
+def test_the_keys_are_those_that_zarr_python_writes(zarr, tmp_path, way, shape, chunks):
     array = zarr.create_array(tmp_path, shape=shape, chunks=chunks, dtype="int16", **way)
     array[...] = 1
     read = of_directory(tmp_path)
@@ -32,7 +39,7 @@ def test_the_keys_are_those_that_zarr_python_writes(tmp_path, way, shape, chunks
     assert sorted(read.grid.walk_keys()) == chunk_files(tmp_path)
 
 
-def test_the_keys_of_shards_are_those_that_zarr_python_writes(tmp_path):
+def test_the_keys_of_shards_are_those_that_zarr_python_writes(zarr, tmp_path):
     array = zarr.create_array(
         tmp_path, shape=(20, 20), shards=(10, 5), chunks=(5, 5), dtype="float32"
     )
@@ -42,7 +49,7 @@ def test_the_keys_of_shards_are_those_that_zarr_python_writes(tmp_path):
     assert sorted(read.grid.walk_keys()) == chunk_files(tmp_path)
 
 
-def test_a_written_region_is_made_of_the_keys_that_a_slice_names(tmp_path):
+def test_a_written_region_is_made_of_the_keys_that_a_slice_names(zarr, tmp_path):
     array = zarr.create_array(tmp_path, shape=(20, 30), chunks=(3, 4), dtype="int8")
     array[4:10, -7:] = 1
     grid = of_directory(tmp_path).grid
@@ -54,7 +61,7 @@ def test_a_written_region_is_made_of_the_keys_that_a_slice_names(tmp_path):
     ("dtype", "zarr_format"),
     list(product(["bool", "uint8", "float64", "complex64", "datetime64[s]"], [2, 3])),
 )
-def test_an_element_has_the_bytes_that_numpy_says(tmp_path, dtype, zarr_format):
+def test_an_element_has_the_bytes_that_numpy_says(zarr, tmp_path, dtype, zarr_format):
     array = zarr.create_array(
         tmp_path, shape=(2,), chunks=(2,), dtype=dtype, zarr_format=zarr_format
     )

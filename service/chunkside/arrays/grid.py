@@ -65,6 +65,13 @@ class Region:
         # Else one that is empty would be looked for as often as the others are long.
         return _walk(self.ranges) if all(self.ranges) else iter(())
 
+    def ordinal(self, coordinates: Coordinates) -> int:
+        """The place of a chunk of the region in its walk, from 0."""
+        place = 0
+        for at, each in zip(coordinates, self.ranges, strict=True):
+            place = place * _length(each) + each.index(at)
+        return place
+
     def __contains__(self, coordinates: Coordinates) -> bool:
         return len(coordinates) == len(self.ranges) and all(
             at in each for at, each in zip(coordinates, self.ranges, strict=True)
