@@ -156,7 +156,7 @@ async def test_a_map_lets_others_have_their_turns(house):
         nonlocal turns_taken
         while True:
             turns_taken += 1
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # polls: it is turns that are counted
 
     task = asyncio.create_task(others())
     await mapped(house)

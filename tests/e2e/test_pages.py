@@ -13,7 +13,7 @@ from tests.support.arrays import CHUNKS_PER_SIDE, NAME, sparse_array
 from tests.support.http_client import Connection, exchange
 from tests.support.origin import Origin, Script
 from tests.support.pages import VIEWS, browser, visit
-from tests.support.sidecar import Sidecar
+from tests.support.sidecar import Sidecar, run_command
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
@@ -133,6 +133,26 @@ def test_the_map_of_a_sparse_array_shows_what_was_read(
         page.page.click("header a")
         assert page.page.title() == "Chunkside"
         assert page.complaints == []
+
+
+def test_the_command_line_has_the_map_as_text_as_json_and_as_a_picture(
+    sidecar: Sidecar, read: list[str]
+) -> None:
+    def told(*arguments: str) -> str:
+        ended = run_command("map", f"/{NAME}", *arguments, "--admin", sidecar.admin_url)
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    assert "0  #------#--\n" in told()
+    totals = json.loads(told("--json"))["totals"]
+    present = sum(f"/{NAME}/c/{i}/" in path for path in sparse_array().present for i in range(5))
+    known = {"held": present, "absent": 50 - present}
+    assert totals == {"held": 0, "part": 0, "absent": 0, "expired": 0, "unknown": 50} | known
+    assert told("--svg").startswith("<svg ")
+    assert "\n0  #\n" in told("--slice", "0,0")
+    missing = run_command("map", "/nowhere", "--admin", sidecar.admin_url)
+    assert (missing.returncode, missing.stdout) == (1, "")
+    assert "zarr.json, .zarray, attributes.json" in missing.stderr
 
 
 def test_curl_gets_words_and_a_picture_where_it_asks_for_one(

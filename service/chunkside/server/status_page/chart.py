@@ -16,6 +16,7 @@ LEGEND: Final = {
 }
 _HEIGHT: Final = 100.0
 _LEAST_STEPS: Final = 24
+_FACTORS: Final = (1, 1.2, 1.6, 2, 3, 4, 6, 8, 10)
 
 
 def shown_steps(window: Mapping[str, Any]) -> int:
@@ -73,7 +74,7 @@ def _round_up(rate: float) -> float:
     if rate <= 1:
         return 1.0
     power = 10.0 ** math.floor(math.log10(rate))
-    return next(factor * power for factor in (1, 1.2, 1.6, 2, 3, 4, 6, 8, 10) if factor * power >= rate)
+    return next(factor * power for factor in _FACTORS if factor * power >= rate)
 
 
 def _rate(value: float) -> str:
