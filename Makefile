@@ -5,7 +5,7 @@ UPSTREAM ?=
 ARGS ?=
 UV ?= .venv-dev/bin/uv
 # What `make servers` installs by apt: the servers and programs that end-to-end tests use.
-SERVERS ?= curl nginx-light wrk e2fsprogs chromium
+SERVERS ?= curl nginx-light wrk e2fsprogs chromium prometheus
 
 .DEFAULT_GOAL := help
 .PHONY: help run demo test check servers clients suite bench bench-flood bench-readers soak sharing faults mutants docs-figures page-pictures lock clean \
@@ -23,7 +23,7 @@ help:
 	@echo 'make soak | sharing                  long runs, of one sidecar and of three on one directory'
 	@echo 'make faults                          origins that fail in every way; writes the table of docs/faults.md'
 	@echo 'make mutants                         do the tests notice a broken rule?'
-	@echo 'make docs-figures                    figures and pictures of README and docs'
+	@echo 'make docs-figures                    figures and tables of README and docs (ARGS=--tables: no demo)'
 	@echo 'make page-pictures                   the status page and the chunk map, for docs (by Chromium)'
 	@echo 'make lock                            locks from pyproject.toml (UPGRADE=1: newest versions)'
 	@echo 'make clean                           remove environments and what tools left behind'
@@ -123,7 +123,7 @@ mutants: $(if $(wildcard tests/mutants/__main__.py),dev-venv)
 
 docs-figures: $(if $(wildcard scripts/docs_figures.py),dev-venv)
 	@test -f scripts/docs_figures.py || { echo 'docs-figures: nothing to draw yet' >&2; exit 2; }
-	.venv-dev/bin/python scripts/docs_figures.py $(ARGS)
+	.venv-dev/bin/python -m scripts.docs_figures $(ARGS)
 
 # It needs `make servers`, for Chromium.
 page-pictures: dev-venv

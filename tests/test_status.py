@@ -121,6 +121,8 @@ def test_what_is_held_is_what_the_gauges_say(metrics):
             directory_bytes=None,
             fills_in_flight=4,
             fill_waiters=0,
+            partitions=0,
+            credentials={},
         )
     )
     assert told(metrics)["held"] == {

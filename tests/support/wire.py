@@ -21,6 +21,7 @@ from chunkside.server.front import Front, Lane, Timers
 from chunkside.server.handler import DataPort
 from chunkside.server.observer import Series, TargetObserver
 from chunkside.server.peers import Peers
+from chunkside.server.request_lines import RequestLines
 from tests.support.fake_upstream import DEADLINE_SECONDS
 from tests.support.house import House
 from tests.support.turns import turns
@@ -97,6 +98,7 @@ async def data_port(
     beside: Iterable[House] = (),
     has_fast_lane: bool = True,
     peers: Peers | None = None,
+    lines: RequestLines | None = None,
     targets: TargetObserver | None = None,
 ) -> AsyncIterator[Port]:
     """The data port as app.py builds it, before a house's gateway and those of routes beside it.
@@ -106,7 +108,7 @@ async def data_port(
     port = Port(0)
     houses = (house, *beside)
     seats = [(each.route, each.gateway) for each in houses]
-    handler = DataPort(seats, port, INSTANCE, peers=peers, targets=targets)
+    handler = DataPort(seats, port, INSTANCE, peers=peers, lines=lines, targets=targets)
     if has_fast_lane and lane is None:
         lane = port.lane = FastLane(
             [(each.route, AtOnce(each.edges)) for each in houses],
@@ -115,8 +117,9 @@ async def data_port(
             handler.via,
             house.edges.clock,
             house.now.boot_seconds,
-            targets,
+            lines,
         )
+        port.lane.targets = targets or port.lane.targets
     server = Server(
         handler,
         handler.error_page,

@@ -57,6 +57,7 @@ def serve(namespace: argparse.Namespace) -> int:
     hangups = Hangups()
     settings = settings_of(namespace)
     require_routes(settings)
+    refuse_unfit_files(settings)
     refuse_open_ports(settings)
     with contextlib.ExitStack() as sockets:
         ports = open_ports(settings, sockets)
