@@ -164,12 +164,8 @@ class Sidecar:
         directory = None if cache.chosen is None else cache.chosen.directory
         self._gauges = Gauges(self._index, self._store, self._routes, directory)
         self._recent = Recent(self._metrics.counted)
-        admitted = _admitted(settings)
-        self._port = DataPort(
-            self._seats(), self._metrics, instance, *admitted, self._lines, self._recent
-        )
+        self._port = self._make_port(instance)
         self._lane = self._make_lane(ground)
-        self._lane.targets = self._recent
         self._console = SidecarConsole(
             settings,
             directory,
@@ -229,8 +225,14 @@ class Sidecar:
             if caution not in known:
                 log.warning(caution)
 
+    def _make_port(self, instance: str) -> DataPort:
+        admitted = _admitted(self.settings)
+        return DataPort(
+            self._seats(), self._metrics, instance, *admitted, self._lines, self._recent
+        )
+
     def _make_lane(self, ground: Ground) -> FastLane:
-        return FastLane(
+        lane = FastLane(
             self._lanes(),
             self._port.is_welcome,
             self._metrics,
@@ -239,6 +241,8 @@ class Sidecar:
             boot_seconds,
             self._lines,
         )
+        lane.targets = self._recent
+        return lane
 
     def _make_sweeper(self) -> Sweeper | None:
         store, any_route = self._store, self._routes.open[0]

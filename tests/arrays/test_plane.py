@@ -51,6 +51,7 @@ def all_keys(plane):
         ((3, 4, 5, 6), ":,0,0"),
         ((200, 3), None),
         ((0, 3), None),
+        ((0, 3, 4), None),
     ],
     ids=str,
 )

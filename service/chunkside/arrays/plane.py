@@ -71,6 +71,9 @@ class Plane:
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns of cells; of one dimension the last row may be short."""
+        if not self.count:
+            # Of an array that is empty along a dimension that isn't shown nothing is there, either.
+            return 0, 0
         down, across = self.per_cell
         if len(self.axes) == 2:
             rows, columns = (_length(self.ranges[axis]) for axis in self.axes)
