@@ -8,7 +8,7 @@ UV ?= .venv-dev/bin/uv
 SERVERS ?= curl nginx-light wrk e2fsprogs chromium prometheus
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check servers clients suite bench bench-flood bench-readers soak sharing faults mutants docs-figures page-pictures lock clean \
+.PHONY: help run demo test check servers clients suite bench bench-flood bench-readers soak sharing audits faults mutants docs-figures page-pictures lock clean \
 	need-python run-venv demo-venv dev-venv
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo 'make suite                           the public suite of HTTP cache tests (by npm)'
 	@echo 'make bench | bench-flood | bench-readers   beside nginx and Varnish: speed, what a flood leaves, real readers'
 	@echo 'make soak | sharing                  long runs, of one sidecar and of three on one directory'
+	@echo 'make audits                          ten thousand audited reads under writes: nothing may be called wrong'
 	@echo 'make faults                          origins that fail in every way; writes the table of docs/faults.md'
 	@echo 'make mutants                         do the tests notice a broken rule?'
 	@echo 'make docs-figures                    figures and tables of README and docs (ARGS=--tables: no demo)'
@@ -112,6 +113,10 @@ soak: $(if $(wildcard tests/bench/soak.py),dev-venv)
 sharing: $(if $(wildcard tests/bench/sharing.py),dev-venv)
 	@test -f tests/bench/sharing.py || { echo 'sharing: nothing to run yet' >&2; exit 2; }
 	.venv-dev/bin/python -m tests.bench.sharing $(ARGS)
+
+audits: $(if $(wildcard tests/bench/audits.py),dev-venv)
+	@test -f tests/bench/audits.py || { echo 'audits: nothing to run yet' >&2; exit 2; }
+	.venv-dev/bin/python -m tests.bench.audits $(ARGS)
 
 faults: $(if $(wildcard tests/bench/faults.py),dev-venv)
 	@test -f tests/bench/faults.py || { echo 'faults: nothing to run yet' >&2; exit 2; }

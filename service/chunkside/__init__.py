@@ -18,6 +18,7 @@ The map:
     status      what the status page tells, from the metrics and the last minutes.
     upkeep      a disk that fails, a table of stamps lost: mended, and said in the log.
     app         puts it together, and owns the order of starting and stopping.
+    cli         the commands; tools: what those do that run no sidecar, most of them by asking one.
 
 The one rule: an edge touches the world and knows no other edge; what it learns walks through the
 gateway to the core, and decisions walk back.

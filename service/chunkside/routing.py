@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from chunkside.core.cors import Pages
 from chunkside.core.freshness import Policy
@@ -40,6 +41,9 @@ from chunkside.upstream.redirects import Redirects
 from chunkside.upstream.root import Root
 from chunkside.upstream.tls import Tls
 from chunkside.upstream.wire import Times
+
+# What sets the date of an object itself, and never takes one from whoever puts it there.
+_OBJECT_STORES: Final = frozenset({"s3", "gs", "az"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +151,8 @@ class CurrentRoutes:
             if is_same_place and not differing(before.configured, configured):
                 return before
             return self._route(configured, before.edges.upstream, before.close, before.credential)
-        ground, own = self._ground, means.get(configured.prefix) or means_of(configured)
+        own = means.get(configured.prefix) or means_of(configured)
+        ground = self._ground
         upstream = upstream_of(configured, ground.metrics, ground.clock, ground.instance, own)
         return self._route(configured, upstream, upstream.close, own.credential)
 
@@ -169,6 +174,8 @@ class CurrentRoutes:
             observer=ground.metrics.of(configured.prefix),
             write_seconds=settings.upstream_write_timeout,
             most_orphans=settings.upstream_connections // 2,
+            audit_share=settings.audit_share,
+            only_observes=settings.mode == "observe",
             shared=self.shared,
         )
         route = route_of(configured, ground.secret)
@@ -218,8 +225,14 @@ def policy_of(configured: ConfiguredRoute, budget_bytes: int) -> Policy:
         obeys_clients=settings.client_cache_control == "obey",
         forwards_cookies=settings.cookies == "forward",
         client_credentials=client_credentials_of(settings),
+        is_object_store=_is_object_store(configured),
         targeted=tuple(name.lower().encode() for name in settings.targeted_cache_control),
     )
+
+
+def _is_object_store(configured: ConfiguredRoute) -> bool:
+    upstream = configured.upstream
+    return not isinstance(upstream, DirectoryAddress) and upstream.scheme in _OBJECT_STORES
 
 
 def _times(settings: RouteSettings) -> Times:

@@ -130,6 +130,12 @@ def test_what_speaks_no_http_is_told(capsys):
         thread.join()
 
 
+def test_warm_without_a_sidecar_asks_for_its_data_port(capsys, nobody):
+    line = line_of(capsys, 1, "warm", "/a", "--data", nobody)
+    assert f"no sidecar answers at {nobody}" in line
+    assert "--data URL" in line
+
+
 def test_warm_refuses_what_is_no_data_port(capsys):
     with Origin({"/a/zarr.json": b"{}"}) as origin:
         line = line_of(capsys, 1, "warm", f"{origin.url}/a")
@@ -170,3 +176,20 @@ def test_asking_a_sidecar_waits_for_no_slow_import(nobody):
     )
     assert "no sidecar answers" in ended.stderr
     assert ended.stdout.strip() == "{'yaml'}"
+
+
+class Keyboard(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [("n\n", "nothing is forgotten"), ("", "nothing is forgotten"), ("y\n", "no sidecar answers")],
+)
+def test_people_are_asked_before_all_is_forgotten(capsys, monkeypatch, nobody, typed, words):
+    monkeypatch.setattr("sys.stdin", Keyboard(typed))
+    assert main(["purge", "--all", "--admin", nobody]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith(f"Forget all that {nobody} holds? [y/N] ")
+    assert words in told

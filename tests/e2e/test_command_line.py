@@ -1,19 +1,24 @@
-"""The commands that ask a running sidecar, as processes beside one, in front of a real origin."""
+"""The commands that ask a running sidecar, beside one, in front of a real origin."""
 
+import io
 import json
 import os
 import pty
 import signal
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
+from chunkside.cli import main
 from tests.arrays.samples import zarr2, zarr3
 from tests.e2e.conftest import ANY_DISK, StartSidecar
 from tests.support.http_client import exchange
 from tests.support.origin import Origin, Script
-from tests.support.sidecar import Sidecar, clean_environment, run_command
+from tests.support.sidecar import Sidecar, clean_environment
 
 CHUNKS = 100
 PRESENT = range(0, CHUNKS, 25)
@@ -25,8 +30,22 @@ def put_array(origin: Origin, at: str, shape=(4, 6), chunks=(2, 2), present=((0,
         origin.put(f"{at}/c/{'/'.join(map(str, coordinates))}", b"abcdefgh")
 
 
-def run(sidecar: Sidecar, *arguments: str):
-    return run_command(*arguments, "--admin", sidecar.admin_url)
+@dataclass(frozen=True)
+class Ended:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def command(*arguments: str) -> Ended:
+    """Run in this process: what is tested is what passes between it and the sidecar's."""
+    with redirect_stdout(io.StringIO()) as stdout, redirect_stderr(io.StringIO()) as stderr:
+        code = main(list(arguments))
+    return Ended(code, stdout.getvalue(), stderr.getvalue())
+
+
+def run(sidecar: Sidecar, *arguments: str) -> Ended:
+    return command(*arguments, "--admin", sidecar.admin_url)
 
 
 def json_of(ended) -> dict:
@@ -57,17 +76,17 @@ def test_warm_killed_and_started_again_asks_for_no_chunk_twice(
     sidecar.wait_idle()
     asked = own_origin.count()
     assert asked < CHUNKS * CHUNKS
-    plan = json_of(run_command(*warm, "--dry-run", "--json"))
+    plan = json_of(command(*warm, "--dry-run", "--json"))
     assert (plan["chunks"], plan["held"] + plan["requests"]) == (10_000, 10_000)
     assert plan["held"] >= 1900
-    told = json_of(run_command(*warm, "--json", deadline_seconds=50.0))
+    told = json_of(command(*warm, "--json"))
     chunks = {path: n for path, n in own_origin.gets_by_path().items() if "/c/" in path}
     assert len(chunks) == CHUNKS * CHUNKS
     assert set(chunks.values()) == {1}
     assert told["held"] == plan["held"]
     assert told["present"] + told["absent"] == plan["requests"]
     assert (told["errors"], told["not_stored"]) == (0, 0)
-    third = json_of(run_command(*warm, "--json"))
+    third = json_of(command(*warm, "--json"))
     assert (third["held"], third["requests"]) == (10_000, 0)
     assert own_origin.gets_by_path()["/a/c/0/0"] == 1
 
@@ -130,16 +149,26 @@ def test_warm_keeps_to_a_query_and_to_the_reader_s_credential(
 
 
 def test_warm_takes_no_other_sidecar_s_word_for_what_is_held(
-    origin: Origin, sidecar: Sidecar, target: str
+    origin: Origin, sidecar: Sidecar, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at = target.removesuffix("/c/0")
     put_array(origin, at)
     # That the admin port of the settings is of this data port is told by nothing.
-    env = {"CHUNKSIDE_ADMIN_LISTEN": sidecar.admin_url.removeprefix("http://")}
+    monkeypatch.setenv("CHUNKSIDE_ADMIN_LISTEN", sidecar.admin_url.removeprefix("http://"))
     warm = ("warm", f"{sidecar.url}{at}", "--json")
-    first, second = (json_of(run_command(*warm, env=env)) for _ in range(2))
+    first, second = (json_of(command(*warm)) for _ in range(2))
     assert (first["held"], first["answered_by_cache"]) == (0, 0)
     assert (second["held"], second["answered_by_cache"]) == (0, 6)
+
+
+def test_warm_goes_on_without_an_admin_port(origin: Origin, sidecar: Sidecar, target: str) -> None:
+    at = target.removesuffix("/c/0")
+    put_array(origin, at)
+    with Origin() as stopped:
+        nobody = stopped.url
+    ended = command("warm", f"{sidecar.url}{at}", "--admin", nobody, "--json")
+    assert json_of(ended)["present"] == 2
+    assert "Without it all chunks are asked for" in ended.stderr
 
 
 def test_warm_tells_errors_and_what_is_not_kept(
@@ -270,6 +299,22 @@ def test_why_is_asked_as_the_reader_asks(origin: Origin, sidecar: Sidecar, targe
     assert "Nothing is remembered" in run(sidecar, "why", target).stdout
 
 
+def test_why_has_the_origin_say_whether_what_is_held_is_so(
+    origin: Origin, sidecar: Sidecar, target: str
+) -> None:
+    def verdict() -> tuple[int, str]:
+        ended = run(sidecar, "why", target, "--verify", "--json")
+        return ended.returncode, json.loads(ended.stdout)["verdict"]
+
+    assert verdict() == (0, "not_held")
+    exchange(sidecar.url, target)
+    assert verdict() == (0, "true")
+    origin.put(target, b"body")
+    told = run(sidecar, "why", target, "--verify")
+    assert (told.returncode, "changed" in told.stdout) == (1, True)
+    assert "Nothing is remembered" in run(sidecar, "why", target).stdout
+
+
 def test_purge_forgets_what_is_named(origin: Origin, sidecar: Sidecar, target: str) -> None:
     def read_twice(*purge: str) -> dict:
         exchange(sidecar.url, target)
@@ -292,37 +337,40 @@ def test_purge_forgets_what_is_named(origin: Origin, sidecar: Sidecar, target: s
 def test_a_probe_says_what_follows_for_caching(origin: Origin, target: str) -> None:
     origin.put(target, b"body")
     probe = ("check", "--probe", f"{origin.url}{target}", "--upstream", origin.url, *ANY_DISK)
-    told = json_of(run_command(*probe, "--json"))
+    told = json_of(command(*probe, "--json"))
     ratings = {each["about"]: each["rating"] for each in told["findings"]}
     assert ratings == dict.fromkeys(
-        ["reachable", "HEAD", "Range", "validator", "missing key", "If-None-Match"], "good"
+        ["reachable", "HEAD", "Range", "validator", "missing key", "validation"], "good"
     ) | {"Cache-Control": "good"}
     assert origin.count("HEAD", target) == 1
-    gone = run_command("check", "--probe", "/none", "--upstream", origin.url, *ANY_DISK)
+    gone = command("check", "--probe", "/none", "--upstream", origin.url, *ANY_DISK)
     assert (gone.returncode, "name a target that is there" in gone.stdout) == (1, True)
 
 
 def test_a_probe_of_an_origin_that_does_not_answer_says_so() -> None:
     with Origin() as stopped:
         url = stopped.url
-    ended = run_command("check", "--probe", "/a", "--upstream", url, *ANY_DISK)
+    ended = command("check", "--probe", "/a", "--upstream", url, *ANY_DISK)
     assert (ended.returncode, "answered 503" in ended.stdout) == (1, True), ended
 
 
 def test_the_data_port_is_not_taken_for_the_admin_port(sidecar: Sidecar) -> None:
-    ended = run_command("stats", "--admin", sidecar.url)
+    ended = command("stats", "--admin", sidecar.url)
     assert (ended.returncode, "is the data port" in ended.stderr) == (1, True)
 
 
-def test_commands_reach_ports_on_unix_sockets(own_origin: Origin, start_sidecar, tmp_path) -> None:
+def test_commands_reach_ports_on_unix_sockets(
+    own_origin: Origin, start_sidecar: StartSidecar, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put_array(own_origin, "/a")
     data, admin = (f"unix:{tmp_path}/{name}" for name in ("d", "a"))
     start_sidecar("--listen", data, "--admin-listen", admin)
-    env = {"CHUNKSIDE_LISTEN": data, "CHUNKSIDE_ADMIN_LISTEN": admin}
-    told = json_of(run_command("warm", "/a", "--json", env=env))
+    monkeypatch.setenv("CHUNKSIDE_LISTEN", data)
+    monkeypatch.setenv("CHUNKSIDE_ADMIN_LISTEN", admin)
+    told = json_of(command("warm", "/a", "--json"))
     assert (told["present"], told["absent"]) == (2, 4)
-    assert json_of(run_command("warm", "/a", "--json", env=env))["held"] == 6
-    assert json_of(run_command("stats", "--json", "--admin", admin))["markers"] >= 4
+    assert json_of(command("warm", "/a", "--json"))["held"] == 6
+    assert json_of(command("stats", "--json"))["markers"] >= 4
 
 
 def test_output_that_nobody_reads_is_no_traceback(sidecar: Sidecar) -> None:

@@ -1,10 +1,16 @@
 """What is asked for, and what needs no request."""
 
+import json
+
 import pytest
 
 from chunkside.arrays.document import parse_array
-from chunkside.tools.warm_plan import WarmArray, is_fresh
+from chunkside.settings.addresses import TcpAddress
+from chunkside.tools.admin_client import AdminClient
+from chunkside.tools.warm import Order, warn_of_lifetimes
+from chunkside.tools.warm_plan import WarmArray, is_fresh, lifetimes_of
 from tests.arrays.samples import zarr2, zarr3
+from tests.support.origin import Origin
 
 HELD: dict[str, object] = {
     "target": "/a/c/0/0",
@@ -75,3 +81,34 @@ def test_a_chunk_outside_of_the_block_has_no_ordinal():
 )
 def test_held_is_what_would_answer_without_the_origin(changed, mine, is_held):
     assert is_fresh(HELD | changed, mine) is is_held
+
+
+ROUTES = [
+    {"prefix": "/", "ttl": 300.0, "negative_ttl": 300.0},
+    {"prefix": "/era5", "ttl": "infinity", "negative_ttl": 60.0},
+]
+
+
+@pytest.mark.parametrize(
+    ("target", "lifetimes"),
+    [
+        ("/era5/a", {"negative_ttl": 60.0}),
+        ("/era5", {"negative_ttl": 60.0}),
+        ("/era5x/a", {"ttl": 300.0, "negative_ttl": 300.0}),
+    ],
+)
+def test_lifetimes_are_those_of_the_target_s_route(target, lifetimes):
+    with Origin({"/info": json.dumps({"routes": ROUTES}).encode()}) as admin:
+        client = AdminClient(TcpAddress("127.0.0.1", admin.port))
+        assert lifetimes_of(client, target) == lifetimes
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(61.0, "longer than negative_ttl=60s: "), (59.0, "")]
+)
+def test_a_run_that_outlasts_what_it_brought_says_so(capsys, seconds, words):
+    with Origin({"/info": json.dumps({"routes": ROUTES}).encode()}) as admin:
+        address = TcpAddress("127.0.0.1", admin.port)
+        warn_of_lifetimes(Order("/era5/a", address, AdminClient(address)), seconds)
+    told = capsys.readouterr().err
+    assert (words in told, bool(words)) == (True, bool(told))

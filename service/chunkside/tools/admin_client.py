@@ -7,7 +7,7 @@ import json
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from chunkside.settings.addresses import ANY_ADDRESS, ListenAddress, TcpAddress, UnixAddress
 from chunkside.tools.errors import ToolFailed
@@ -32,10 +32,13 @@ class NotAnswered(ToolFailed):
 
 
 class AdminClient:
-    """One connection for each question. `where` is how the port is named to people."""
+    """One connection for each question. `where` is how the port is named to people, `port` which of
+    the two it is: a metadata document is asked of the data port in the same way.
+    """
 
-    def __init__(self, address: ListenAddress) -> None:
+    def __init__(self, address: ListenAddress, port: Literal["admin", "data"] = "admin") -> None:
         self._address = address
+        self._port = port
         self.where = address.url if isinstance(address, TcpAddress) else str(address)
 
     def ask(
@@ -123,7 +126,7 @@ class AdminClient:
         reason = error.strerror or str(error)
         return (
             f"no sidecar answers at {self.where} ({reason}): start one with `chunkside serve "
-            "--upstream URL`, or name its admin port with --admin URL"
+            f"--upstream URL`, or name its {self._port} port with --{self._port} URL"
         )
 
 

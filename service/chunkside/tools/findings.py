@@ -184,9 +184,9 @@ def missing_key(seen: Seen, request: Request, policy: Policy) -> Finding:
 
 def condition(seen: Seen | None) -> Finding:
     """`seen`: None where there was nothing to ask with."""
-    about = "If-None-Match"
+    about = "validation"
     if seen is None:
-        return Finding(about, "costly", "It sends no ETag to ask with.")
+        return Finding(about, "costly", "It sends no validator to ask with.")
     if seen.status == 304:
         return Finding(about, "good", "It is answered 304: to validate costs no bytes.")
     return Finding(

@@ -101,7 +101,7 @@ async def _ask(question: _Question, budget_bytes: int) -> list[Finding]:
         found = [findings.reachable(whole, time.monotonic() - began)]
         if whole.status != 200:
             return found
-        tag = whole.fields.get(b"etag")
+        condition = _condition(whole)
         missing = question.request(_missing(question.target))
         return [
             *found,
@@ -110,9 +110,7 @@ async def _ask(question: _Question, budget_bytes: int) -> list[Finding]:
             findings.validator(whole),
             findings.missing_key(await _seen(upstream, missing), missing, policy),
             findings.condition(
-                None
-                if tag is None
-                else await _seen(upstream, request, "GET", (b"If-None-Match", tag))
+                None if condition is None else await _seen(upstream, request, "GET", condition)
             ),
             findings.cache_control(whole, request, sent_at, policy),
         ]
@@ -120,6 +118,14 @@ async def _ask(question: _Question, budget_bytes: int) -> list[Finding]:
         return [Finding("reachable", "bad", f"{error} Readers are answered {error.status}.")]
     finally:
         await upstream.close()
+
+
+def _condition(whole: Seen) -> tuple[bytes, bytes] | None:
+    """What a validation would ask with; None where there is nothing to ask with."""
+    if (tag := whole.fields.get(b"etag")) is not None:
+        return b"If-None-Match", tag
+    modified = whole.fields.get(b"last-modified")
+    return None if modified is None else (b"If-Modified-Since", modified)
 
 
 def _missing(target: str) -> str:

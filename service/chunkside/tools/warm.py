@@ -107,7 +107,7 @@ class _Report:
 
 def run_order(order: Order) -> int:
     """Gives the exit code. Raises ToolFailed."""
-    data = AdminClient(order.data)
+    data = AdminClient(order.data, "data")
     plan = plan_of(data, order.target, order.fields, order.elements)
     for path, reason in plan.left_out:
         print(f"{path} is left out. {reason}", file=sys.stderr)
@@ -164,11 +164,12 @@ def _run(order: Order, report: _Report) -> int:
     progress.make_way()
     report.seconds = progress.seconds
     _print_end(report)
-    _warn_of_lifetimes(order, report.seconds)
+    warn_of_lifetimes(order, report.seconds)
     return EXIT_WITH_ERRORS if tally.errors else EXIT_DONE
 
 
-def _warn_of_lifetimes(order: Order, seconds: float) -> None:
+def warn_of_lifetimes(order: Order, seconds: float) -> None:
+    """Says so where a run took longer than what it brought stays fresh."""
     if order.admin is None:
         return
     lifetimes = lifetimes_of(order.admin, order.target)
