@@ -8,7 +8,7 @@ UV ?= .venv-dev/bin/uv
 SERVERS ?= curl nginx-light wrk e2fsprogs chromium prometheus
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check servers clients suite bench bench-flood bench-readers soak sharing audits faults mutants docs-figures dashboard dashboard-picture lock clean \
+.PHONY: help run demo test check servers clients suite bench bench-flood bench-readers soak sharing audits faults mutants docs-figures dashboard dashboard-picture page-pictures lock clean \
 	need-python run-venv demo-venv dev-venv
 
 help:
@@ -27,6 +27,7 @@ help:
 	@echo 'make docs-figures                    figures and tables of README and docs (ARGS=--tables: no demo)'
 	@echo 'make dashboard                       the Grafana dashboard, from its script'
 	@echo 'make dashboard-picture               its picture, by Grafana'"'"'s components (630 MB of npm packages)'
+	@echo 'make page-pictures                   the status page and the chunk map, for docs (by Chromium)'
 	@echo 'make lock                            locks from pyproject.toml (UPGRADE=1: newest versions)'
 	@echo 'make clean                           remove environments and what tools left behind'
 	@echo 'PYTHON=python3.12 chooses the Python: 3.11 to 3.13.'
@@ -139,6 +140,10 @@ dashboard-picture: dev-venv
 	@command -v npm >/dev/null || { echo 'make dashboard-picture needs Node.js and npm' >&2; exit 2; }
 	cd docs/picture && npm ci --ignore-scripts --legacy-peer-deps --no-audit --no-fund
 	.venv-dev/bin/python -m tests.bench.picture $(ARGS)
+
+# It needs `make servers`, for Chromium.
+page-pictures: dev-venv
+	.venv-dev/bin/python -m tests.bench.pages $(ARGS)
 
 # Where the dev lock itself is missing or broken: make lock UV=uv, with a uv from elsewhere.
 lock: $(if $(filter .venv-dev/%,$(UV)),dev-venv,need-python)

@@ -32,6 +32,7 @@ from chunkside.gauges import Gauges
 from chunkside.hangups import Hangups
 from chunkside.listening import Ports
 from chunkside.metrics import Saved
+from chunkside.metrics.recent import Recent
 from chunkside.notices import Serving
 from chunkside.reload import Read, Reloader
 from chunkside.routing import CurrentRoutes, Ground
@@ -162,9 +163,8 @@ class Sidecar:
         )
         self._routes = CurrentRoutes(configured, ground)
         self._gauges = Gauges(self._index, self._store, self._routes, cache)
-        self._port = DataPort(
-            self._seats(), self._metrics, instance, *_admitted(settings), self._lines
-        )
+        self._recent = Recent(self._metrics.counted)
+        self._port = self._make_port(instance)
         self._lane = self._make_lane(ground)
         self._console = SidecarConsole(
             settings,
@@ -172,6 +172,7 @@ class Sidecar:
             self._routes.open,
             self._metrics,
             self._gauges.disk_usage,
+            self._recent,
         )
         self._server = Server(
             self._port,
@@ -227,8 +228,14 @@ class Sidecar:
             if caution not in known:
                 log.warning(caution)
 
+    def _make_port(self, instance: str) -> DataPort:
+        admitted = _admitted(self.settings)
+        return DataPort(
+            self._seats(), self._metrics, instance, *admitted, self._lines, self._recent
+        )
+
     def _make_lane(self, ground: Ground) -> FastLane:
-        return FastLane(
+        lane = FastLane(
             self._lanes(),
             self._port.is_welcome,
             self._metrics,
@@ -237,6 +244,8 @@ class Sidecar:
             boot_seconds,
             self._lines,
         )
+        lane.targets = self._recent
+        return lane
 
     def _make_sweeper(self) -> Sweeper | None:
         store, any_route = self._store, self._routes.open[0]
@@ -283,6 +292,7 @@ class Sidecar:
             self._background.start(self._upkeep.run(), "the upkeep of the stamps")
         if self._sweeper is not None:
             self._background.start(self._sweeper.run(), "the sweeper")
+        self._background.start(self._recent.run(), "the last minutes")
         self._console.obstacle = None
 
     def _front(self) -> Front:

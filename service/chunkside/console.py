@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, assert_never
 
+from chunkside.chunk_map import map_of
 from chunkside.core.decision import Refuse
 from chunkside.core.entry import Absent, Now, Partial, Present, Selected
 from chunkside.core.freshness import Policy, absence_under, age, remaining
@@ -24,6 +25,8 @@ from chunkside.gateway.inventory import Inventory, Listed
 from chunkside.gateway.purging import Purged, Purging, Softened
 from chunkside.held_file import held_file
 from chunkside.metrics import Metrics
+from chunkside.metrics.reading import Reading
+from chunkside.metrics.recent import Recent
 from chunkside.routing import OpenRoute
 from chunkside.server.admin import BadCursor, NoSuchRoute
 from chunkside.server.admin_requests import (
@@ -34,9 +37,11 @@ from chunkside.server.admin_requests import (
     PurgeRoute,
     PurgeTarget,
 )
+from chunkside.server.map_page import ChunkMap, MapRequest
 from chunkside.server.stored_file import FileRequest, HeldFile
 from chunkside.server.why_page import WhyRequest
 from chunkside.settings import RouteSettings, Settings
+from chunkside.status import status_of
 from chunkside.verify import verify
 from chunkside.why import explain
 
@@ -63,8 +68,8 @@ _Scope = _One | Branch | _Location
 @dataclass(slots=True)
 class SidecarConsole:
     """The admin port's Console. `cache_dir`: None where bodies are in memory. `usage`: what the
-    cache takes of the disk beside what the budget counts, by names for `/info`. `obstacle`: why it
-    is not ready, if it isn't.
+    cache takes of the disk beside what the budget counts, by names for `/info`. `recent`: the last
+    minutes. `obstacle`: why it is not ready, if it isn't.
     """
 
     settings: Settings
@@ -72,6 +77,7 @@ class SidecarConsole:
     open_routes: Sequence[OpenRoute]
     metrics: Metrics
     usage: Callable[[], Mapping[str, int | None]] = dict
+    recent: Recent = field(default_factory=Recent)
     obstacle: str | None = "starting"
     _routes: Routes = field(init=False)
     _started: Now = field(init=False)
@@ -145,6 +151,17 @@ class SidecarConsole:
             "uptime_seconds": edges.now().boot - self._started.boot,
         }
 
+    def status(self) -> dict[str, object]:
+        """Also what `/info` shows, under `configuration`."""
+        reading = Reading(self.metrics.collect())
+        return status_of(
+            reading,
+            self.recent,
+            self.info(),
+            self.obstacle,
+            is_scanning=self._any_edges.is_scanning,
+        )
+
     # What is held.
 
     async def entries(self, request: EntriesRequest) -> dict[str, object]:
@@ -205,6 +222,12 @@ class SidecarConsole:
         if isinstance(route, Refuse):
             return route
         return await explain(next(e for e in self.open_routes if e.route is route), request)
+
+    async def map(self, request: MapRequest) -> ChunkMap | Refuse:
+        route = self._routes.choose(request.target or b"/")
+        if isinstance(route, Refuse):
+            return route
+        return await map_of(next(e for e in self.open_routes if e.route is route), request)
 
     async def verify(self, request: WhyRequest) -> dict[str, object] | Refuse:
         route = self._routes.choose(request.target)

@@ -1,4 +1,5 @@
 import json
+import re
 from dataclasses import dataclass, field
 
 import pytest
@@ -24,8 +25,11 @@ from chunkside.server.admin_requests import (
     PurgeTarget,
     parse_purge,
 )
+from chunkside.server.map_page import ChunkMap, MapRequest
+from chunkside.server.status_page.markup import source_hash
 from chunkside.server.stored_file import FileRequest, HeldFile
 from chunkside.server.why_page import WhyRequest
+from tests.support.shown import a_map, a_status
 
 
 @dataclass
@@ -43,6 +47,14 @@ class FakeConsole:
 
     def info(self) -> dict[str, object]:
         return {"max_size": 10, "cache_dir": None}
+
+    def status(self) -> dict[str, object]:
+        return a_status()
+
+    async def map(self, request: MapRequest) -> ChunkMap | Refuse:
+        if request.target == b"/none":
+            return Refuse(404, "no-array", "No array is there", "Nothing is there.")
+        return a_map()
 
     async def entries(self, request: EntriesRequest) -> dict[str, object]:
         if self.fault is not None:
@@ -115,7 +127,67 @@ async def test_the_index_names_every_endpoint(client):
     routes = client.app.router.resources()
     paths = {resource.canonical for resource in routes} - {"/"}
     assert {path for path in paths if path not in INDEX} == set()
+    assert response.headers["Vary"] == "Accept"
     assert paths >= {"/metrics", "/stats", "/info", "/entries", "/purge"}
+
+
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"
+
+
+async def test_browsers_get_the_status_page_and_curl_the_index(client):
+    page = await client.get("/", headers={"Accept": BROWSER})
+    assert page.content_type == "text/html"
+    assert "<!doctype html>" in await page.text()
+    assert page.headers["Vary"] == "Accept"
+    for accept in ("*/*", "text/plain", "application/json"):
+        index = await client.get("/", headers={"Accept": accept})
+        assert await index.text() == INDEX
+
+
+async def test_the_page_may_fetch_itself_and_what_it_shows(client):
+    fields = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors", "Accept": "text/html"}
+    assert (await client.get("/", headers=fields)).status == 200
+    shown = await client.get("/status.json", headers=fields)
+    assert (await shown.json()) == a_status()
+
+
+@pytest.mark.parametrize(
+    ("accept", "media_type", "begins"),
+    [
+        ("*/*", "text/plain", "/a.zarr\n"),
+        ("image/svg+xml", "image/svg+xml", "<svg "),
+        ("application/json", "application/json", '{"array": "/a.zarr"'),
+        (BROWSER, "text/html", "<!doctype html>"),
+    ],
+)
+async def test_a_map_comes_as_it_is_asked_for(client, accept, media_type, begins):
+    response = await client.get("/map/a.zarr", headers={"Accept": accept})
+    assert (response.status, response.content_type) == (200, media_type)
+    assert (await response.text()).startswith(begins)
+    assert response.headers["Vary"] == "Accept"
+
+
+@pytest.mark.parametrize("path", ["/", "/map/a.zarr"])
+async def test_a_page_may_load_nothing_and_run_only_what_it_came_with(client, path):
+    response = await client.get(path, headers={"Accept": BROWSER})
+    policy = response.headers["Content-Security-Policy"]
+    directives = dict(part.strip().split(" ", 1) for part in policy.split(";"))
+    assert directives["default-src"] == "'none'"
+    assert "unsafe" not in policy
+    assert directives["frame-ancestors"] == directives["base-uri"] == "'none'"
+    html = await response.text()
+    for tag in ("style", "script"):
+        found = re.findall(f"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
+        hashes = {source_hash(each) for each in found}
+        assert hashes == set(directives.get(f"{tag}-src", "").split()), tag
+
+
+async def test_a_map_of_what_is_no_array_is_a_problem(client):
+    assert (await problem_of(await client.get("/map/none"), 404))["detail"] == "Nothing is there."
+    members = await problem_of(await client.get("/map/a?slice=x"), 400)
+    assert "'x' is neither a number nor a slice" in members["detail"]
+    assert "?slice=0,:,:" in members["detail"]
+    await problem_of(await client.get("/map/a?other=1"), 400)
 
 
 async def test_metrics_come_in_the_format_that_is_asked_for(client):
@@ -352,6 +424,8 @@ FOREIGN = [
         ("GET", "/"),
         ("GET", "/metrics"),
         ("GET", "/stats"),
+        ("GET", "/status.json"),
+        ("GET", "/map/a"),
         ("GET", "/info"),
         ("GET", "/entries"),
         ("POST", "/purge"),
@@ -371,8 +445,11 @@ async def test_a_page_of_our_own_may_purge(client, console):
     assert console.purges == [PurgeAll()]
 
 
-@pytest.mark.parametrize(("path", "status"), [("/", 200), ("/stats", 403), ("/metrics", 403)])
-async def test_a_link_on_another_page_leads_to_the_index_only(client, path, status):
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("/", 200), ("/map/a", 200), ("/status.json", 403), ("/stats", 403), ("/metrics", 403)],
+)
+async def test_a_link_on_another_page_leads_to_pages_only(client, path, status):
     headers = {
         "Sec-Fetch-Site": "cross-site",
         "Sec-Fetch-Mode": "navigate",
@@ -390,6 +467,8 @@ async def test_a_link_on_another_page_leads_to_the_index_only(client, path, stat
         ("GET", "/readyz", 200),
         ("GET", "/", 403),
         ("GET", "/stats", 403),
+        ("GET", "/status.json", 403),
+        ("GET", "/map/a", 403),
         ("GET", "/info", 403),
         ("GET", "/entries", 403),
         ("GET", "/nowhere", 403),

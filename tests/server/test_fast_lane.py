@@ -4,7 +4,7 @@ import asyncio
 import math
 import re
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given, settings
@@ -667,6 +667,44 @@ async def test_an_answer_that_was_not_the_origin_s_whole_is_not_kept(streets):
     for _ in range(3):
         answer, is_taken = await street.ask(get(b"/a/c/4"))
         assert (answer.status, is_taken) == (503, False)
+
+
+# What is asked for.
+
+
+@dataclass
+class Saw:
+    """A TargetObserver that writes everything down."""
+
+    seen: list[tuple[bytes, str, int | None, int]] = field(default_factory=list)
+
+    def saw(self, target, result, status, times=1):
+        self.seen.append((target, result, status, times))
+
+
+async def test_targets_are_told_one_by_one_beside_the_lane_and_by_samples_in_it():
+    house, saw = House(), Saw()
+    house.origin.put(KEY, SMALL_BODY)
+    async with data_port(house, targets=saw) as port:
+        wire = await port.connect()
+        for target in (KEY, HOLE, KEY, HOLE):
+            await wire.ask(get(target + b"?x=1"))
+        assert [seen[1:] for seen in saw.seen] == [
+            *(("miss", 200, 1), ("miss", 404, 1)),
+            *(("hit", 200, 1), ("negative_hit", 404, 1)),
+        ]
+        assert saw.seen[0][0] == KEY + b"?x=1"
+        saw.seen.clear()
+        lane = port.fast_lane
+        while lane.answered < 3 * fast_lane._TOLD_EVERY:
+            await wire.ask(get((KEY, HOLE)[lane.answered % 2]))
+            await house.settled()
+        in_lane = [seen for seen in saw.seen if seen[3] > 1]
+        assert in_lane == [
+            (KEY, "hit", 200, 31),
+            (HOLE, "negative_hit", 404, 31),
+            (KEY, "hit", 200, 31),
+        ]
 
 
 # Clients that are traced.

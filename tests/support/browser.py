@@ -118,21 +118,21 @@ class Page:
 
 def chromium_version() -> str:
     """Its four numbers."""
-    command = [_program(), "--version"]
+    command = [program(), "--version"]
     shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     found = re.search(r"\d+(?:\.\d+)+", shown)
     assert found is not None, shown
     return found[0]
 
 
-def _program() -> str:
+def program() -> str:
     return next(filter(None, (shutil.which(name, path=SEARCH_PATH) for name in BROWSERS)))
 
 
 @contextmanager
 def _chromium(home: Path, url: str) -> Iterator[None]:
     process = subprocess.Popen(
-        [_program(), *_FLAGS, f"--user-data-dir={home / 'profile'}", url],
+        [program(), *_FLAGS, f"--user-data-dir={home / 'profile'}", url],
         env={"PATH": SEARCH_PATH, "HOME": str(home), "LC_ALL": "C.UTF-8"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

@@ -19,7 +19,7 @@ from chunkside.server.door import Door
 from chunkside.server.fast_lane import FastLane
 from chunkside.server.front import Front, Lane, Timers
 from chunkside.server.handler import DataPort
-from chunkside.server.observer import Series
+from chunkside.server.observer import Series, TargetObserver
 from chunkside.server.peers import Peers
 from chunkside.server.request_lines import RequestLines
 from tests.support.fake_upstream import DEADLINE_SECONDS
@@ -99,6 +99,7 @@ async def data_port(
     has_fast_lane: bool = True,
     peers: Peers | None = None,
     lines: RequestLines | None = None,
+    targets: TargetObserver | None = None,
 ) -> AsyncIterator[Port]:
     """The data port as app.py builds it, before a house's gateway and those of routes beside it.
 
@@ -106,8 +107,8 @@ async def data_port(
     """
     port = Port(0)
     houses = (house, *beside)
-    routes = [(each.route, each.gateway) for each in houses]
-    handler = DataPort(routes, port, INSTANCE, peers=peers, lines=lines)
+    seats = [(each.route, each.gateway) for each in houses]
+    handler = DataPort(seats, port, INSTANCE, peers=peers, lines=lines, targets=targets)
     if has_fast_lane and lane is None:
         lane = port.lane = FastLane(
             [(each.route, AtOnce(each.edges, each.gateway.audits.sampler)) for each in houses],
@@ -118,6 +119,7 @@ async def data_port(
             house.now.boot_seconds,
             lines,
         )
+        port.lane.targets = targets or port.lane.targets
     server = Server(
         handler,
         handler.error_page,

@@ -150,6 +150,16 @@ COMMANDS: Mapping[str, Command] = {
             "chunkside why --verify -H 'Authorization: Bearer TOKEN' /a.zarr/c/0/0",
         ),
     ),
+    "map": Command(
+        "show which chunks of an array are held, and which are known to be absent",
+        remote.add_map_flags,
+        remote.chunk_map,
+        (
+            "chunkside map /a.zarr",
+            "chunkside map --slice 3,:,0:1000 http://localhost:8100/a.zarr",
+            "chunkside map --svg /a.zarr | tee a.svg",
+        ),
+    ),
     "purge": Command(
         "forget what is held of a target, a prefix, a route or all",
         remote.add_purge_flags,

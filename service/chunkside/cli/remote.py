@@ -1,4 +1,4 @@
-"""Commands that ask a running sidecar: `stats`, `info`, `why`, `purge`, `warm`."""
+"""Commands that ask a running sidecar: `stats`, `info`, `why`, `map`, `purge`, `warm`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from chunkside.arrays.plane import Selection, parse_selection
 from chunkside.cli.parsing import EXIT_FAILED, EXIT_OK, fields_of, no_target, read
 from chunkside.settings.addresses import LISTENS, ListenAddress, TcpAddress, parse_listen
 from chunkside.settings.errors import ConfigurationError, NotAllowedError
@@ -15,7 +16,7 @@ from chunkside.settings.quantities import count_parser, parse_timeout
 from chunkside.settings.sources import load_settings
 from chunkside.tools.admin_client import AdminClient, NotAnswered
 from chunkside.tools.asking import purge as purge_named
-from chunkside.tools.asking import show_info, show_verdict, show_why
+from chunkside.tools.asking import show_info, show_map, show_verdict, show_why
 from chunkside.tools.errors import ToolFailed
 from chunkside.tools.slices import SLICES, parse_slices
 from chunkside.tools.stats import show_stats
@@ -73,6 +74,19 @@ def add_why_flags(parser: argparse.ArgumentParser) -> None:
         help="ask the origin now whether what is held is true. Exit code 1 if it isn't, or if that "
         "can't be told",
     )
+
+
+def add_map_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", metavar="TARGET", help="an array: its target or its URL")
+    _add_common(parser)
+    _add_header(parser)
+    parser.add_argument(
+        "--slice",
+        metavar="SLICES",
+        help="an element for each dimension that isn't shown, a slice for one or two that are: "
+        "0,:,100:200. Default: the last two dimensions, at the first element of the others",
+    )
+    parser.add_argument("--svg", action="store_true", help="print a picture")
 
 
 def add_purge_flags(parser: argparse.ArgumentParser) -> None:
@@ -139,6 +153,29 @@ def why(namespace: argparse.Namespace) -> int:
         return EXIT_OK
     is_sound = show_verdict(client, target, fields, as_json=sidecar.as_json)
     return EXIT_OK if is_sound else EXIT_FAILED
+
+
+def chunk_map(namespace: argparse.Namespace) -> int:
+    slices = getattr(namespace, "slice", None)
+    if slices is not None:
+        read("--slice", slices, _parse_selection)
+    fields, sidecar = fields_of(namespace), _Sidecar.of(namespace)
+    if sidecar.as_json and "svg" in namespace:
+        raise ConfigurationError("--svg", None, "without --json", reason="both are given")
+    client = sidecar.admin()
+    target = sidecar.located(namespace.target, "TARGET", client.routes).target
+    media_type = "application/json" if sidecar.as_json else "text/plain"
+    media_type = "image/svg+xml" if "svg" in namespace else media_type
+    show_map(client, target, fields, slices, media_type)
+    return EXIT_OK
+
+
+def _parse_selection(text: object) -> Selection:
+    try:
+        return parse_selection(str(text))
+    except ValueError as error:
+        allowed = "elements and slices, such as 0,:,100:200"
+        raise NotAllowedError(str(error).rstrip("."), allowed) from error
 
 
 def purge(namespace: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ revokes, and other bytes limit to more of their own generation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -72,6 +72,12 @@ class Index:
     def keys(self) -> Iterator[CacheKey]:
         """A snapshot of every key held."""
         return self._held.places.keys()
+
+    def targets_in(self, namespace: Namespace) -> Collection[bytes]:
+        """Targets of a namespace that have an entry, for whoever looks at very many at once and
+        does nothing else meanwhile.
+        """
+        return self._held.places.targets(namespace)
 
     def keys_of(self, target: Object) -> set[CacheKey]:
         """Every key, held or not, under which a look-up may find something of an object."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from chunkside.core.key import CacheKey, Namespace, Object, is_plain
 
@@ -38,6 +38,11 @@ class Places:
     def place(self, namespace: Namespace, target: bytes) -> int | None:
         space = self._spaces.get(namespace)
         return None if space is None else space.places.get(target)
+
+    def targets(self, namespace: Namespace) -> Collection[bytes]:
+        """Those that have a place in a namespace, for as long as nothing else is done here."""
+        space = self._spaces.get(namespace)
+        return () if space is None else space.places.keys()
 
     def number(self, namespace: Namespace) -> int:
         """The namespace's number. Something must then be put in it."""

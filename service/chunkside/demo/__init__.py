@@ -100,6 +100,8 @@ def _invitation(sparse: "SparseArray", running: Sidecar, origin_url: str) -> str
 origin  {origin_url}/{ARRAY_NAME}
 sidecar {base}
 metrics {running.admin_url}/metrics
+status  {running.admin_url}/
+map     {running.admin_url}/map/{ARRAY_NAME}
 
 A chunk that is held, one that is known to be absent, and what it all came to:
   curl -sI {present}

@@ -28,6 +28,10 @@ from chunkside.server.admin_requests import (
     parse_entries,
     parse_purge,
 )
+from chunkside.server.map_page import HELP as MAP_HELP
+from chunkside.server.map_page import PATH as MAP_PATH
+from chunkside.server.map_page import ChunkMap, MapRequest, parse_map, show
+from chunkside.server.status_page import PAGE_POLICY, prefers_html, render
 from chunkside.server.stored_file import HELP as FILE_HELP
 from chunkside.server.stored_file import PATH as FILE_PATH
 from chunkside.server.stored_file import FileRequest, HeldFile, parse_file_request, send_file
@@ -50,6 +54,8 @@ _ALLOWED_HOSTS: Final[web.AppKey[Callable[[], frozenset[bytes]]]] = web.AppKey("
 INDEX: Final = """\
 Chunkside, admin port
 
+GET  /         the status page, for browsers
+GET  /status.json  what the status page shows
 GET  /metrics  for Prometheus
 GET  /livez    the process answers (also /healthz)
 GET  /readyz   whether it can serve; 503 says why not
@@ -64,15 +70,19 @@ GET  /verify/{target}  asks the origin now whether what is held of a target is s
 GET  /file/{target}  the Arrow file of a stored body: the data port's URL with /file put before its
                path. Chunkside-Range: 0-99 asks for the file of those bytes, Chunkside-Partition:
                for what /entries shows with that `partition`
+GET  /map/{target}  which chunks of an array are held or known to be absent: the URL of the array on
+               the data port with /map put before its path, and ?slice=0,:,: for other dimensions
+               than the last two. As text, as a picture with `Accept: image/svg+xml`, as JSON
 POST /purge    forget: {"target": "/a/zarr.json"}, {"prefix": "/a/"}, {"route": "/a"} or
                {"all": true}; with "soft": true beside it bodies are kept, and validated before
                their next use
 """
 _ENDPOINTS: Final = (
-    "/metrics, /livez, /healthz, /readyz, /stats, /info, /entries, /why/..., "
-    "/verify/..., /file/..., "
-    "/purge (POST)"
+    "/, /status.json, /metrics, /livez, /healthz, /readyz, /stats, /info, /entries, /why/..., "
+    "/verify/..., /file/..., /map/..., /purge (POST)"
 )
+# What a tab may be opened on from elsewhere: the page that leads here sees nothing of it.
+_PAGES: Final = frozenset({"/", f"{MAP_PATH}/{{target}}"})
 _OPEN_TO_ALL: Final = frozenset({"/metrics", "/livez", "/healthz", "/readyz"})
 _PURGE_HELP: Final = (
     'Send one JSON object with exactly one of "target", "prefix", "route" and "all", such as '
@@ -112,6 +122,10 @@ class Console(Protocol):
         """What `/stats` shows: the fields of `cache_stats()`, and others beside them."""
         ...
 
+    def status(self) -> dict[str, object]:
+        """What the status page shows."""
+        ...
+
     def info(self) -> dict[str, object]:
         """What `/info` shows: the fields of `cache_info()`, and others beside them."""
         ...
@@ -126,6 +140,10 @@ class Console(Protocol):
 
     async def why(self, request: WhyRequest) -> dict[str, object] | Refuse:
         """What is known of a target, its `verdict` first."""
+        ...
+
+    async def map(self, request: MapRequest) -> ChunkMap | Refuse:
+        """What is known of an array's chunks."""
         ...
 
     async def verify(self, request: WhyRequest) -> dict[str, object] | Refuse:
@@ -157,6 +175,7 @@ def admin_app(
     app.add_routes(
         [
             web.get("/", admin.index),
+            web.get("/status.json", admin.status),
             web.get("/metrics", admin.metrics),
             web.get("/livez", admin.live),
             web.get("/healthz", admin.live),
@@ -166,6 +185,7 @@ def admin_app(
             web.get("/entries", admin.entries),
             web.get(f"{FILE_PATH}/{{target:.*}}", admin.file),
             web.get(f"{WHY_PATH}/{{target:.*}}", admin.why),
+            web.get(f"{MAP_PATH}/{{target:.*}}", admin.map),
             web.get(f"{VERIFY_PATH}/{{target:.*}}", admin.verify),
             web.post("/purge", admin.purge),
         ]
@@ -179,8 +199,13 @@ class _Admin:
         self._console = console
         self._metrics = metrics
 
-    async def index(self, _request: web.Request) -> web.Response:
-        return web.Response(text=INDEX)
+    async def index(self, request: web.Request) -> web.Response:
+        if not prefers_html(request.headers.get("Accept", "")):
+            return web.Response(text=INDEX, headers={"Vary": "Accept"})
+        return _page(render(self._console.status()), PAGE_POLICY)
+
+    async def status(self, _request: web.Request) -> web.Response:
+        return _json(self._console.status())
 
     async def metrics(self, request: web.Request) -> web.Response:
         body, content_type = self._metrics.exposition(request.headers.get("Accept", ""))
@@ -241,6 +266,17 @@ class _Admin:
             return _problem(400, "Not a target", detail, slug="bad-verify")
         return _explained(request, await self._console.verify(asked))
 
+    async def map(self, request: web.Request) -> web.Response:
+        try:
+            asked = parse_map(request.raw_path, request.raw_headers)
+        except ValueError as error:
+            return _problem(400, "Not a map", f"{error} {MAP_HELP}", slug="bad-map")
+        found = await self._console.map(asked)
+        if isinstance(found, Refuse):
+            return _problem(found.status, found.title, found.detail, slug=found.slug)
+        shown = show(found, request.headers.get("Accept", ""))
+        return _page(shown.content, shown.policy, shown.media_type)
+
     async def purge(self, request: web.Request) -> web.Response:
         try:
             purge = parse_purge(await request.read())
@@ -289,7 +325,7 @@ def _judge(request: web.Request) -> Refuse | None:
             "machine itself, or through `kubectl port-forward`."
         )
         return Refuse(403, "not-local", "Only for this machine", detail)
-    if page == "/" and is_top_level_navigation(request.method, fields):
+    if page in _PAGES and is_top_level_navigation(request.method, fields):
         return None
     return judge_source(fields)
 
@@ -317,6 +353,13 @@ def _no_such_route(error: NoSuchRoute) -> web.Response:
 def _problem(status: int, title: str, detail: str, *, slug: str) -> web.Response:
     body = problem(status, title, detail, slug=slug)
     return web.Response(status=status, body=body, content_type=PROBLEM_MEDIA_TYPE)
+
+
+def _page(content: str, policy: str | None, media_type: str = "text/html") -> web.Response:
+    fields = {"Vary": "Accept", "Referrer-Policy": "no-referrer"}
+    if policy is not None:
+        fields["Content-Security-Policy"] = policy
+    return web.Response(text=content, content_type=media_type, headers=fields)
 
 
 def _json(members: dict[str, object]) -> web.Response:

@@ -28,7 +28,7 @@ from chunkside.core.routes import Routes
 from chunkside.gateway.at_once import Absence, AtOnce, Bytes, Kept, Sitting
 from chunkside.gateway.ports import Clock
 from chunkside.server.head import Begun, begin_head, end_head, head_from_store
-from chunkside.server.observer import RequestObserver, Series
+from chunkside.server.observer import RequestObserver, Series, TargetObserver, Unwatched
 from chunkside.server.request_lines import RequestLines
 
 _PLAIN_TARGET: Final = re.compile(rb"/[A-Za-z0-9._~!$&'()*+,;=:@/-]*")
@@ -55,6 +55,8 @@ _MOST_ANSWER_BYTES: Final = 32 << 20
 _ANSWER_BYTES: Final = 1 << 10
 # An answer that nobody asked for in so long makes room for another.
 _IDLE_SECONDS: Final = 10.0
+# Which targets are asked for is told by samples. A prime: readers go round in grids of other sizes.
+_TOLD_EVERY: Final = 31
 
 _Seats = dict[str, Sitting | None]
 
@@ -105,6 +107,8 @@ class FastLane:
     ) -> None:
         self.answered = 0
         self._lines = RequestLines() if lines is None else lines
+        # Hears what is asked for, by samples.
+        self.targets: TargetObserver = Unwatched()
         self._is_welcome = is_welcome
         self._observer = observer
         self._via = via
@@ -150,6 +154,8 @@ class FastLane:
         transport.write(known.content)
         self.answered += 1
         known.series.ended(_size(known.found), self._boot_clock() - started)
+        if not self.answered % _TOLD_EVERY:
+            self._tell(data[4 : data.find(b" ", 4)], known.found)
         return True
 
     def answer(self, head: bytes, transport: asyncio.Transport) -> bool:
@@ -210,6 +216,8 @@ class FastLane:
             )
         self.answered += 1
         series.ended(_size(found), self._boot_clock() - started)
+        if not self.answered % _TOLD_EVERY:
+            self._tell(target, found)
         if content is not None and self._comes_again(head):
             at_once = self._at_once[route.name]
             kept = at_once.keep(found, sitting.space.location, asked)
@@ -219,6 +227,10 @@ class FastLane:
                 known.say(found, content, now)
                 self._keep(head, known, now)
         return True
+
+    def _tell(self, target: bytes, found: Absence | Bytes) -> None:
+        result: Result = "negative_hit" if isinstance(found, Absence) else "hit"
+        self.targets.saw(target, result, _status(found), _TOLD_EVERY)
 
     def _write(
         self, found: Absence | Bytes, transport: asyncio.Transport, second: int

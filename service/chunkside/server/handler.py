@@ -26,7 +26,7 @@ from chunkside.gateway.reply import CAPABILITIES, Reply, own_answer, problem_rep
 from chunkside.gateway.tries import Tries, counted
 from chunkside.server.head import Connection, render_head
 from chunkside.server.intake import OUT_OF_STEP, Upload, judge_error, judge_framing, judge_neighbour
-from chunkside.server.observer import RequestObserver
+from chunkside.server.observer import RequestObserver, TargetObserver, Unwatched
 from chunkside.server.peers import Peers
 from chunkside.server.request_lines import RequestLines, Told
 
@@ -53,9 +53,11 @@ class DataPort:
         allowed_hosts: frozenset[bytes] = frozenset(),
         peers: Peers | None = None,
         lines: RequestLines | None = None,
+        targets: TargetObserver | None = None,
     ) -> None:
         self._observer = observer
         self._lines = RequestLines() if lines is None else lines
+        self._targets = targets or Unwatched()
         self._instance = instance.encode()
         self.via = b"1.1 " + self._instance
         self.take(routes, allowed_hosts, peers or Peers())
@@ -124,9 +126,11 @@ class DataPort:
             result = "error" if sending.is_torn else reply.result
             status, cache_status = reply.status, reply.cache_status
         self._observer.request_ended(route, key_class, method, result, status, size, seconds)
+        target = _raw_target(exchange.http)
+        if sending is not None:
+            self._targets.saw(target, result, status)
         if tries is None and fault is None:
             return
-        target = _raw_target(exchange.http)
         known = method, target, exchange.fields, route, key_class, result, status, size, seconds
         if tries is not None:
             self._lines.tell(Told(*known, cache_status, tries.count))

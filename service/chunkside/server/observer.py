@@ -15,6 +15,21 @@ class Series(Protocol):
         ...
 
 
+class TargetObserver(Protocol):
+    def saw(self, target: bytes, result: Result, status: int | None, times: int = 1) -> None:
+        """A request for a target as sent to the data port was answered, and `times` - 1 others of
+        which nobody tells.
+        """
+        ...
+
+
+class Unwatched:
+    """For whom it doesn't matter what is asked for."""
+
+    def saw(self, target: bytes, result: Result, status: int | None, times: int = 1) -> None:
+        pass
+
+
 class RequestObserver(Protocol):
     def series(
         self, route: str, key_class: str, method: str, result: Result, status: int | None

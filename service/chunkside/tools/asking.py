@@ -1,4 +1,4 @@
-"""`chunkside info`, `why` and `purge`: one question to the admin port, and its answer."""
+"""`chunkside info`, `why`, `map` and `purge`: one question to the admin port, and its answer."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from typing import Final
+from urllib.parse import quote
 
 from chunkside.server.why_page import as_text
 from chunkside.tools.admin_client import AdminClient, Field
@@ -35,6 +36,19 @@ def show_why(client: AdminClient, target: str, fields: Sequence[Field], *, as_js
         print(json.dumps(client.members(f"/why{target}", [*fields, _JSON]), indent=2))
     else:
         print(client.text(f"/why{target}", fields), end="")
+
+
+def show_map(
+    client: AdminClient,
+    target: str,
+    fields: Sequence[Field],
+    slices: str | None,
+    media_type: str,
+) -> None:
+    """`slices`: as `/map` takes them. `media_type`: one that it answers in. Raises ToolFailed."""
+    query = "" if slices is None else f"?slice={quote(slices, safe=',:-')}"
+    told = client.text(f"/map{target}{query}", [*fields, ("Accept", media_type)])
+    print(told, end="" if told.endswith("\n") else "\n")
 
 
 def show_verdict(
