@@ -6,10 +6,11 @@ ARGS ?=
 UV ?= .venv-dev/bin/uv
 HELM ?= $(if $(wildcard .venv-helm/bin/helm),.venv-helm/bin/helm,helm)
 # What `make servers` installs by apt: the servers and programs that end-to-end tests use.
-SERVERS ?= curl nginx-light wrk e2fsprogs chromium
+SERVERS ?= curl nginx-light wrk e2fsprogs chromium prometheus
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check servers clients suite chart chart-tools chart-values bench bench-flood bench-readers soak sharing faults mutants docs-figures lock clean \
+.PHONY: help run demo test check servers clients suite chart chart-tools chart-values bench bench-flood bench-readers soak sharing \
+	faults mutants docs-figures dashboard lock clean \
 	need-python run-venv demo-venv dev-venv
 
 help:
@@ -27,7 +28,8 @@ help:
 	@echo 'make soak | sharing                  long runs, of one sidecar and of three on one directory'
 	@echo 'make faults                          origins that fail in every way; writes the table of docs/faults.md'
 	@echo 'make mutants                         do the tests notice a broken rule?'
-	@echo 'make docs-figures                    figures and pictures of README and docs'
+	@echo 'make docs-figures                    figures of README and docs (ARGS=--tables: no run of the demo)'
+	@echo 'make dashboard                       the Grafana dashboard, from its script'
 	@echo 'make lock                            locks from pyproject.toml (UPGRADE=1: newest versions)'
 	@echo 'make clean                           remove environments and what tools left behind'
 	@echo 'PYTHON=python3.12 chooses the Python: 3.11 to 3.13.'
@@ -145,6 +147,9 @@ mutants: $(if $(wildcard tests/mutants/__main__.py),dev-venv)
 docs-figures: $(if $(wildcard scripts/docs_figures.py),dev-venv)
 	@test -f scripts/docs_figures.py || { echo 'docs-figures: nothing to draw yet' >&2; exit 2; }
 	.venv-dev/bin/python scripts/docs_figures.py $(ARGS)
+
+dashboard: dev-venv
+	.venv-dev/bin/python scripts/dashboard.py
 
 # Where the dev lock itself is missing or broken: make lock UV=uv, with a uv from elsewhere.
 lock: $(if $(filter .venv-dev/%,$(UV)),dev-venv,need-python)

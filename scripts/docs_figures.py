@@ -1,6 +1,7 @@
-"""Writes what README shows from real runs: the demo's output and the table of settings.
+"""Writes what README and docs show of the code itself: the demo's output, from a real run, and the
+tables of settings. `--tables` writes the tables alone.
 
-Nothing else writes there: `tests/docs` holds the table to the settings, and whoever changes the
+Nothing else writes there: `tests/docs` holds the tables to the settings, and whoever changes the
 demo runs `make docs-figures`.
 """
 
@@ -10,32 +11,46 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Final
 
-from chunkside.settings import settings_table
+from chunkside.settings import settings_reference, settings_table
 
-README = Path(__file__).resolve().parent.parent / "README.md"
+ROOT: Final = Path(__file__).resolve().parent.parent
+README: Final = ROOT / "README.md"
+SETTINGS: Final = ROOT / "docs/settings.md"
+# Those that most people need; docs/settings.md has all.
+IN_README: Final = (
+    *("upstream", "routes", "listen", "admin_listen", "allowed_clients", "cache_dir", "cache_size"),
+    *("retention", "min_free", "profile", "ttl", "negative_ttl", "metadata_ttl", "negative_scope"),
+    *("client_credentials", "allow_writes", "upstream_auth", "upstream_auth_file", "cors_origins"),
+)
 
 
 def main() -> int:
-    demo = subprocess.run(
+    write(README, "settings", settings_table(IN_README))
+    write(SETTINGS, "settings", settings_reference())
+    if "--tables" not in sys.argv[1:]:
+        write(README, "demo", f"```text\n{demo()}\n```")
+    return 0
+
+
+def demo() -> str:
+    return subprocess.run(
         [sys.executable, "-m", "chunkside", "demo", "--once", "--port", "0", "--admin-port", "0"],
         capture_output=True,
         text=True,
         check=True,
     ).stdout.strip()
-    text = README.read_text(encoding="utf-8")
-    text = replaced(text, "demo", f"```text\n{demo}\n```")
-    text = replaced(text, "settings", settings_table().strip())
-    README.write_text(text, encoding="utf-8")
-    return 0
 
 
-def replaced(text: str, name: str, content: str) -> str:
-    """`text` with what stands between the marks of `name` exchanged for `content`."""
+def write(page: Path, name: str, content: str) -> None:
+    """Exchanges what stands between the marks of `name` for `content`."""
+    text = page.read_text(encoding="utf-8")
     pattern = re.compile(rf"(<!-- {name}: [^>]*-->\n).*?(<!-- /{name} -->)", re.DOTALL)
     if not pattern.search(text):
-        raise SystemExit(f"README.md has no marks for {name}")
-    return pattern.sub(lambda found: f"{found[1]}{content}\n{found[2]}", text)
+        raise SystemExit(f"{page.name} has no marks for {name}")
+    changed = pattern.sub(lambda found: f"{found[1]}{content.strip()}\n{found[2]}", text)
+    page.write_text(changed, encoding="utf-8")
 
 
 if __name__ == "__main__":

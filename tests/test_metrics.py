@@ -28,6 +28,7 @@ READING = GaugeReading(
     mapped_bytes=9,
     lingering_bytes=12,
     directory_bytes=13,
+    degraded={"directory": True, "stamps": False},
     fills_in_flight=10,
     fill_waiters=11,
 )
@@ -58,6 +59,7 @@ FAMILIES = {
     "chunkside_mapped_bytes": ("gauge", set()),
     "chunkside_lingering_bytes": ("gauge", set()),
     "chunkside_directory_bytes": ("gauge", set()),
+    "chunkside_degraded": ("gauge", {"cause"}),
     "chunkside_fills_in_flight": ("gauge", set()),
     "chunkside_fill_waiters": ("gauge", set()),
     "chunkside_fills": ("counter", {"outcome"}),

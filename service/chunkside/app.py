@@ -351,7 +351,7 @@ class Sidecar:
 
     def _read_gauges(self) -> GaugeReading:
         index, usage = self._index, self._disk_usage()
-        chosen = self._cache.chosen
+        chosen, table = self._cache.chosen, self._cache.table
         return GaugeReading(
             index_entries={kind: tally.count for kind, tally in index.tallies.items()},
             index_memory_bytes={kind: tally.memory for kind, tally in index.tallies.items()},
@@ -362,6 +362,10 @@ class Sidecar:
             mapped_bytes=getattr(self._store, "mapped_bytes", 0),
             lingering_bytes=usage["lingering_bytes"] or 0,
             directory_bytes=usage["directory_bytes"],
+            degraded={
+                "directory": self._cache.is_degraded,
+                "stamps": isinstance(table, FileStampTable) and table.left_directory,
+            },
             fills_in_flight=sum(route.gateway.fills.in_flight for route in self._routes.under_way),
             fill_waiters=sum(route.gateway.fills.waiters for route in self._routes.under_way),
         )

@@ -53,6 +53,9 @@ HELP: Final = {
     " gone. The byte budget doesn't know them.",
     "directory_bytes": "What directories of the cache take beside body files, by the last sweep of"
     " this process. The byte budget doesn't know them.",
+    "degraded": "1 where memory stands in for a cache directory that was meant to be used: for"
+    " bodies, since none is fit (directory), or for the stamps of writes and purges, since they"
+    " can't be written (stamps).",
     "fills_in_flight": "Fills that run now.",
     "fill_waiters": "Requests that fills serve now.",
     "fills": "Answers brought from the origin to be stored, by how that ended.",
@@ -70,7 +73,7 @@ class GaugeReading:
     """The state at this moment. Mappings go by kind of entry.
 
     `disk_free_bytes` is None where bodies are kept in memory, or where the disk doesn't say;
-    `directory_bytes` until this process has looked at them.
+    `directory_bytes` until this process has looked at them. `degraded` goes by cause.
     """
 
     index_entries: Mapping[str, int]
@@ -82,6 +85,7 @@ class GaugeReading:
     mapped_bytes: int
     lingering_bytes: int
     directory_bytes: int | None
+    degraded: Mapping[str, bool]
     fills_in_flight: int
     fill_waiters: int
 
@@ -139,6 +143,7 @@ def gauge_families(reading: GaugeReading) -> Iterator[Metric]:
     yield _gauge("lingering_bytes", reading.lingering_bytes)
     if reading.directory_bytes is not None:
         yield _gauge("directory_bytes", reading.directory_bytes)
+    yield _degraded(reading.degraded)
     yield _gauge("fills_in_flight", reading.fills_in_flight)
     yield _gauge("fill_waiters", reading.fill_waiters)
 
@@ -185,6 +190,13 @@ def states(name: str, label: str, every: tuple[str, ...], by_route: Mapping[str,
 
 def _gauge(name: str, value: float) -> Metric:
     return GaugeMetricFamily(f"chunkside_{name}", HELP[name], value=value)
+
+
+def _degraded(by_cause: Mapping[str, bool]) -> Metric:
+    family = GaugeMetricFamily("chunkside_degraded", HELP["degraded"], labels=["cause"])
+    for cause, is_so in by_cause.items():
+        family.add_metric([cause], float(is_so))
+    return family
 
 
 def _gauge_by_kind(name: str, values: Mapping[str, int]) -> Metric:
