@@ -29,5 +29,5 @@
 
 {{/* A name such as minio, minio.data.svc or minio.data.svc.cluster.local. */}}
 {{- define "chunkside.isInCluster" -}}
-{{- or (not (contains "." .)) (hasSuffix ".svc" .) (hasSuffix ".cluster.local" .) -}}
+{{- or (not (or (contains "." .) (contains ":" .))) (hasSuffix ".svc" .) (hasSuffix ".cluster.local" .) -}}
 {{- end -}}
