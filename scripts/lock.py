@@ -58,6 +58,11 @@ SETS = {
         groups=("moto",),
         is_without_package=True,
     ),
+    "sbom": LockSet(
+        "what tells what is in an image, in an environment of its own",
+        groups=("sbom",),
+        is_without_package=True,
+    ),
     "neuroglancer": LockSet(
         "the pages of Neuroglancer, for end-to-end tests",
         groups=("neuroglancer",),

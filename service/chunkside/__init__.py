@@ -13,6 +13,7 @@ The map:
     settings    the only reader of the environment.
     routing     what each route has of its own, built from its settings.
     console     what the admin port shows of the sidecar, and does to it.
+    stopping    what signals say of when to stop.
     upkeep      a disk that fails, a table of stamps lost: mended, and said in the log.
     app         puts it together, and owns the order of starting and stopping.
 

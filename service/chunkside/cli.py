@@ -21,7 +21,7 @@ from chunkside.settings.cache_directory import locate_cache
 from chunkside.settings.errors import ConfigurationError, NotAllowedError, did_you_mean
 from chunkside.settings.forecast import forecast
 from chunkside.settings.model import Settings
-from chunkside.settings.quantities import count_parser, parse_wait
+from chunkside.settings.quantities import count_parser, parse_timeout, parse_wait
 from chunkside.settings.sources import flag_name, load_settings, require_routes
 from chunkside.settings.table import shape_of, shown_default
 from chunkside.store.filesystem import MemoryOnly
@@ -215,6 +215,25 @@ def _verify(settings: Settings, *, remove_bad: bool, as_json: bool) -> int:
     return verify_cache(choice.directory, remove_bad=remove_bad, as_json=as_json)
 
 
+def _add_health_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", metavar="FILE", help="YAML file of settings (CHUNKSIDE_CONFIG)")
+    parser.add_argument(
+        "--admin-listen",
+        action="append",
+        metavar="ADDRESS",
+        help="where it is asked; needed where serve was told by a flag. Default: as set",
+    )
+    parser.add_argument("--timeout", metavar="DURATION", default="3s", help="Default: 3s")
+
+
+def _health(namespace: argparse.Namespace) -> int:
+    timeout_seconds = _read("--timeout", namespace.timeout, parse_timeout)
+    settings = _settings_of(namespace, ("timeout",))
+    from chunkside.tools.health import health  # noqa: PLC0415 - other commands don't need it
+
+    return health(settings.admin_listen, timeout_seconds)
+
+
 def _add_demo_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--once", action="store_true", default=False, help="end after the two passes"
@@ -276,6 +295,9 @@ COMMANDS: Mapping[str, Command] = {
         "validate configuration and cache directory, and say what would happen",
         _add_check_flags,
         _check,
+    ),
+    "health": Command(
+        "ask a running sidecar whether it is ready; exit code 0 or 1", _add_health_flags, _health
     ),
     "demo": Command(
         "read a sparse Zarr array twice through a sidecar, and show what each pass cost",

@@ -77,12 +77,15 @@ class Sidecar:
         cache_dir: Path,
         flags: Iterable[str] = (),
         env: Mapping[str, str] | None = None,
+        *,
+        command: Iterable[str] = (sys.executable, "-m", "chunkside"),
+        listen: str = "127.0.0.1:0",
     ) -> None:
-        """`upstream`: None where the flags give routes."""
+        """`upstream`: None where the flags give routes. `command`: in place of `chunkside`."""
         self._command = [
-            *(sys.executable, "-m", "chunkside", "serve"),
+            *(*command, "serve"),
             *(() if upstream is None else ("--upstream", upstream)),
-            *("--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"),
+            *("--listen", listen, "--admin-listen", listen),
             *("--cache-dir", str(cache_dir), *flags),
         ]
         self._env = clean_environment(env)
@@ -140,9 +143,13 @@ class Sidecar:
     def pid(self) -> int:
         return self._running.pid
 
+    def terminate(self) -> None:
+        """SIGTERM, and waits for nothing."""
+        self._running.send_signal(signal.SIGTERM)
+
     def stop(self) -> int:
         """SIGTERM, then waits; the exit code."""
-        self._running.send_signal(signal.SIGTERM)
+        self.terminate()
         return self._end()
 
     def wait(self) -> int:
