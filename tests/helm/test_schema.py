@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from chunkside.settings import RouteSettings, Settings
+from chunkside.settings.kinds import Shape
 from scripts import chart_values
 from tests.support.charts import (
     BY_NAME,
@@ -186,9 +187,9 @@ SAMPLES: dict[str, list[object]] = {
 @pytest.mark.parametrize("name", sorted(Settings.model_fields.keys() - chart_values.DERIVED))
 def test_the_schema_takes_what_the_setting_takes(name: str) -> None:
     field = Settings.model_fields[name]
-    shape = next(each for each in field.metadata if isinstance(each, chart_values.Shape))
+    shape = next(each for each in field.metadata if isinstance(each, Shape))
     schema = chart_values.setting_schema(field)
-    choices: list[object] = shape.metavar.split("|") if "|" in shape.metavar else []
+    choices: list[object] = [*shape.metavar.split("|")] if "|" in shape.metavar else []
     samples = SAMPLES.get(shape.metavar, [*choices, "no such choice"] if choices else [])
     for sample in [True, False, "perhaps"] if shape.is_flag else samples:
         assert takes(schema, sample) == chart_values.is_allowed(field, sample), sample

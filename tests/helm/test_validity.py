@@ -124,8 +124,11 @@ def test_the_prometheus_operator_takes_its_objects() -> None:
 def test_helm_3_and_4_give_the_same(case: Case) -> None:
     for version in (KUBERNETES[0], KUBERNETES[-1]):
         four, three = (rendered(case, helm=helm, kubernetes=version) for helm in HELMS)
-        key = {"key": lambda document: (document["kind"], document["metadata"]["name"])}
-        assert sorted(four, **key) == sorted(three, **key)
+        assert sorted(four, key=name_of) == sorted(three, key=name_of)
+
+
+def name_of(document: Document) -> tuple[str, str]:
+    return document["kind"], document["metadata"]["name"]
 
 
 @pytest.mark.charts(*HELMS)
