@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import re
 import sys
 from collections.abc import Awaitable, Callable, Iterator
@@ -58,11 +57,11 @@ async def run(load: Load, cache_dir: Path, told: Callable[[Stage], None]) -> Non
     with contextlib.ExitStack() as stack:
         group, command, flags = _limited(load, stack)
         async with absent_origin(body) as origin:
-            most = f"{2 * load.bodies}"
-            flags += ("--min-free", "0", "--cache-size", most, "--max-body-size", most)
+            # A quarter of it may be on its way at once.
+            room = 2 * load.bodies + 8 * load.connections * load.body_size
+            flags += ("--min-free", "0", "--cache-size", str(room))
             sidecar = stack.enter_context(Sidecar(origin.url, cache_dir, flags, command=command))
             run = _Run(load, sidecar, origin, group, told)
-            await run.until_it_stores()
             await run.read_bodies("first reading")
             await run.read_bodies("second reading")
             await run.ask_for_absent()
@@ -103,22 +102,12 @@ class _Run:
         self._origin = origin
         self._group = group
         self._told = told
-        self._asked_before = 0
-
-    async def until_it_stores(self) -> None:
-        """Just started it may not have seen yet what its directory holds, and how much may come."""
-        async with await Client.connect(self._sidecar.url) as client:
-            for number in itertools.count():
-                await client.get(b"/body/first/%d" % number)
-                self._asked_before = self._origin.asked[b"body"]
-                if 'outcome="stored"' in await self._fills():
-                    return
 
     async def read_bodies(self, name: str) -> None:
-        load, count = self._load, self._load.bodies // self._load.body_size
+        count = self._load.bodies // self._load.body_size
         await self._with_connections(iter(range(count)), self._read_body)
         await self._look(name)
-        asked = self._origin.asked[b"body"] - self._asked_before
+        asked = self._origin.asked[b"body"]
         if asked != count:
             raise OverTheBound(
                 f"The origin was asked {asked} times for {count} bodies. Fills ended so: "
