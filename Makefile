@@ -65,7 +65,7 @@ demo: demo-venv
 # tests/core alone must reach every branch of core: what only a large test reaches is not pinned down.
 test: dev-venv
 ifeq ($(strip $(ARGS)),)
-	.venv-dev/bin/python -m pytest --ignore=tests/core --ignore=tests/shipping
+	.venv-dev/bin/python -m pytest --ignore=tests/core --ignore=tests/image
 	.venv-dev/bin/python -m pytest --cov=chunkside.core --cov-branch --cov-fail-under=100 tests/core
 else
 	.venv-dev/bin/python -m pytest $(ARGS)
@@ -97,7 +97,7 @@ image: need-python
 
 # One after the other: they share one store of images.
 image-test: dev-venv
-	.venv-dev/bin/python -m pytest -n 0 -q tests/shipping $(ARGS)
+	.venv-dev/bin/python -m pytest -n 0 -q tests/image $(ARGS)
 
 dist: dev-venv
 	rm -rf '$(DIST)'/chunkside-*

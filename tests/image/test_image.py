@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from scripts.image import revision, version
-from tests.shipping.conftest import MIB
+from tests.image.conftest import MIB
 from tests.support.arrays import read_all, sparse_array
 from tests.support.containers import BASE, Container, Store, container
 from tests.support.deadline import wait_for
