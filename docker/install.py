@@ -1,6 +1,5 @@
 """Steps of docker/Dockerfile: what is locked, then the package, into /opt/chunkside."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -36,8 +35,6 @@ def install_package() -> None:
         (f"{BUILDER}/bin/python", "-c", build), check=True, stdout=subprocess.PIPE, text=True
     )
     pip(TARGET, "--no-index", built.stdout.split()[-1])
-    # Whoever runs the image may keep the cache here.
-    os.makedirs("/var/cache/chunkside", mode=0o700)
 
 
 if __name__ == "__main__":

@@ -69,9 +69,13 @@ def find_engine() -> str | None:
     for name in ENGINES:
         if shutil.which(name) is None:
             continue
-        if name != "docker" or subprocess.run((name, "info"), capture_output=True).returncode == 0:
+        if name != "docker" or is_answering(name):
             return name
     return None
+
+
+def is_answering(program: str) -> bool:
+    return subprocess.run((program, "info"), check=False, capture_output=True).returncode == 0
 
 
 def main() -> int:

@@ -8,29 +8,29 @@ import inspect
 import re
 import socket
 import struct
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
 import pytest
 from aiohttp import http_parser, web, web_protocol
-from aiohttp.client import ClientSession
-from aiohttp.client_reqrep import ClientRequest
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.client_reqrep import ClientRequest, ClientResponse
 from aiohttp.http_writer import StreamWriter
+from yarl import URL
 
 from chunkside import aiohttp_internals
 from chunkside.aiohttp_internals import (
     LONGEST_FIELD,
     LONGEST_TARGET,
-    Connector,
-    ExactTargetRequest,
+    Client,
     Handler,
+    Question,
     RawResponse,
     Server,
     UnfitAiohttp,
     check_aiohttp,
-    exact_url,
     is_idle,
-    never_resend,
     send_continue,
     which_is_too_large,
 )
@@ -83,8 +83,10 @@ def test_without_its_c_parser_it_is_unfit(monkeypatch):
         (web.Server, ["__call__"]),
         (StreamWriter, ["_write", "enable_chunking", "length", "output_size"]),
         (StreamWriter, ["_headers_buf", "_headers_written", "send_headers"]),
-        (ClientRequest, ["send", "url", "original_url", "_continue"]),
-        (ClientSession, ["_retry_connection"]),
+        (ClientRequest, ["send", "url", "_continue", "_body", "_skip_auto_headers"]),
+        (ClientRequest, ["update_auto_headers"]),
+        (ClientResponse, ["start", "close"]),
+        (ResponseHandler, ["set_response_params", "should_close"]),
         (aiohttp.TCPConnector, ["connect", "_get", "_keepalive_timeout"]),
         (aiohttp.TCPConnector, ["_wait_for_available_connection", "_release_waiter"]),
         (aiohttp.TCPConnector, ["_create_connection", "_acquired", "_conns", "_limit"]),
@@ -467,17 +469,32 @@ def test_a_read_ends_with_its_client_and_a_write_goes_on(runner, method, goes_on
 )
 def test_the_client_sends_the_exact_target(runner, target):
     async def scenario():
-        async with RawOrigin(OK) as origin:
-            async with (
-                ClientSession(request_class=ExactTargetRequest) as session,
-                session.get(exact_url(origin.url, target)) as answer,
-            ):
-                assert await answer.read() == b"ok"
+        async with RawOrigin(OK) as origin, asking() as ask:
+            assert await (await ask("GET", origin, target)).read() == b"ok"
             [heard] = origin.heard
             assert heard.request_line == b"GET " + target + b" HTTP/1.1"
-            assert b"Host: 127.0.0.1:%d\r\n" % origin.port in heard.head
+            assert heard.head == (
+                b"GET "
+                + target
+                + b" HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nX-A: 1\r\n\r\n" % origin.port
+            )
 
     runner.run(scenario())
+
+
+@asynccontextmanager
+async def asking(connections=2):
+    client = Client(connections, 1 << 16)
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=5.0, sock_read=5.0)
+
+    async def ask(method, origin, target=b"/"):
+        question = Question(method, URL(origin.url), target, [("X-A", "1")])
+        return await client.ask(question, timeout)
+
+    try:
+        yield ask
+    finally:
+        await client.close()
 
 
 @pytest.mark.parametrize(
@@ -491,15 +508,12 @@ def test_a_write_trusts_no_connection_that_was_quiet(
     monkeypatch.setattr(aiohttp_internals, "WRITES_TRUST_SECONDS", seconds)
 
     async def scenario():
-        connector = Connector(limit=1)
-        async with RawOrigin(OK) as origin, ClientSession(connector=connector) as session:
+        async with RawOrigin(OK) as origin, asking(connections=1) as ask:
             for asked in ("GET", method):
-                async with session.request(asked, origin.url) as answer:
-                    await answer.read()
+                await (await ask(asked, origin)).read()
             assert (origin.connections, len(origin.heard)) == (connections, 2)
             # Who comes later has the usual patience.
-            async with session.get(origin.url) as answer:
-                await answer.read()
+            await (await ask("GET", origin)).read()
             assert origin.connections == connections
 
     runner.run(scenario())
@@ -507,16 +521,14 @@ def test_a_write_trusts_no_connection_that_was_quiet(
 
 def test_connections_that_are_kept_count_too_and_the_quietest_makes_room(runner):
     async def scenario():
-        connector = Connector(limit=2)
         async with (
             RawOrigin(OK) as one,
             RawOrigin(OK) as two,
             RawOrigin(OK) as three,
-            ClientSession(connector=connector) as session,
+            asking(connections=2) as ask,
         ):
             for origin in (one, two, one, three):
-                async with session.get(origin.url) as answer:
-                    await answer.read()
+                await (await ask("GET", origin)).read()
             async with asyncio.timeout(10):
                 while two.open:
                     await turns()
@@ -532,29 +544,11 @@ def test_the_client_never_sends_again_by_itself(runner, method):
         await (OK if heard.number == 1 else closes)(heard, writer)
 
     async def scenario():
-        async with RawOrigin(speak) as origin, ClientSession() as session:
-            never_resend(session)
-            async with session.get(origin.url) as answer:
-                await answer.read()
+        async with RawOrigin(speak) as origin, asking() as ask:
+            await (await ask("GET", origin)).read()
             with pytest.raises(aiohttp.ServerDisconnectedError):
-                await session.request(method, origin.url)
+                await ask(method, origin)
             assert [(each.connection, each.number) for each in origin.heard] == [(1, 1), (1, 2)]
-
-    runner.run(scenario())
-
-
-def test_the_client_would_send_again_if_it_were_let(runner):
-    """Or else the switch that is thrown for that does nothing any more."""
-
-    async def speak(heard, writer):
-        await (OK if (heard.connection, heard.number) != (1, 2) else closes)(heard, writer)
-
-    async def scenario():
-        async with RawOrigin(speak) as origin, ClientSession() as session:
-            for _ in range(2):
-                async with session.get(origin.url) as answer:
-                    assert await answer.read() == b"ok"
-            assert len(origin.heard) == 3
 
     runner.run(scenario())
 
@@ -564,7 +558,7 @@ def test_every_private_name_that_is_used_is_in_the_list_above():
     this = Path(__file__).read_text()
     ours = {"_head", "_announced", "_is_chunked", "_whole", "_keep_alive", "_error_page", "_url"}
     ours |= {"_kwargs", "_is_half_closed", "_half_closed", "_newest", "_is_answered"}
-    ours |= {"_close_quietest"}
+    ours |= {"_close_quietest", "_connector", "_read_bytes", "_send"}
     for name in sorted(set(_private_names(source)) - ours):
         assert name in this, f"{name} is used and no canary knows it"
 

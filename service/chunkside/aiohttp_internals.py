@@ -3,10 +3,12 @@
 What is used and why: the response writer takes our own head bytes (aiohttp's would re-encode field
 values); the request handler's errors become ours, and reach who reads a malformed body; whether a
 handler holds anything of a connection, what it does for a client that has gone, and when the last
-answer of one that was half closed has gone; the client sends the raw target (yarl would drop a bare
-`?`), never re-sends by itself, waits for a 100 only so long, takes a connection for a write only
-where that was used a moment ago, lets whoever asks bound the wait for one, and counts those that
-are kept for later among how many there may be.
+answer of one that was half closed has gone; the client is aiohttp's connections, requests and
+answers without its session (which sends some requests again by itself, follows, keeps and decodes,
+and takes as long for it as for the rest): it sends the raw target (yarl would drop a bare `?`),
+waits for a 100 only so long, takes a connection for a write only where that was used a moment ago,
+lets whoever asks bound the wait for one, and counts those that are kept for later among how many
+there may be.
 `tests/test_aiohttp_internals.py` is the canary.
 """
 
@@ -14,9 +16,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import aiohttp
@@ -28,6 +32,7 @@ from aiohttp.client_reqrep import ClientRequest, ClientResponse
 from aiohttp.helpers import set_result
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
+from multidict import CIMultiDict
 from yarl import URL
 
 from chunkside.core.request import SAFE_METHODS
@@ -307,10 +312,18 @@ class _ExactTarget:
 
 # How long an origin may leave `Expect: 100-continue` unanswered before it is sent the body.
 CONTINUE_SECONDS: Final = 1.0
+# aiohttp would say these where a client said nothing.
+_SAID_FOR_NOBODY: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 
-class ExactTargetRequest(ClientRequest):
-    """A request whose target is its URL's fragment, byte for byte: see `exact_url`."""
+class _Request(ClientRequest):
+    """A request for `target`, byte for byte, that bears no field but Host and those it is given."""
+
+    _skip_auto_headers = CIMultiDict[None]((name, None) for name in _SAID_FOR_NOBODY)
+    target: str
+
+    def update_auto_headers(self, skip_auto_headers: Iterable[str] | None) -> None:
+        """There are none."""
 
     async def send(self, conn: Any) -> ClientResponse:
         if conn.protocol.should_close:
@@ -321,7 +334,7 @@ class ExactTargetRequest(ClientRequest):
             is_told = True
             self.loop.call_later(CONTINUE_SECONDS, set_result, self._continue, is_told)
         url = self.url
-        self.url = _ExactTarget(url, self.original_url.raw_fragment)  # type: ignore[assignment]
+        self.url = _ExactTarget(url, self.target)  # type: ignore[assignment]
         try:
             return await super().send(conn)
         finally:
@@ -338,6 +351,8 @@ around_waits: ContextVar[Callable[[], AbstractAsyncContextManager[None]]] = Cont
 needs_new_connection: ContextVar[bool] = ContextVar("needs_new_connection", default=False)
 _idle_at_most: ContextVar[float | None] = ContextVar("_idle_at_most", default=None)
 _NONE_AT_ALL: Final = -1.0  # Also of what came back this very moment.
+_LONGEST_ANSWER_LINE: Final = 16 << 10
+_LONGEST_ANSWER_FIELD: Final = 64 << 10
 
 
 class Connector(aiohttp.TCPConnector):
@@ -349,7 +364,9 @@ class Connector(aiohttp.TCPConnector):
 
     async def connect(self, req: ClientRequest, traces: Any, timeout: Any) -> Any:
         trusted = None if req.method in SAFE_METHODS else WRITES_TRUST_SECONDS
-        token = _idle_at_most.set(_NONE_AT_ALL if needs_new_connection.get() else trusted)
+        if needs_new_connection.get():
+            trusted = _NONE_AT_ALL
+        token = _idle_at_most.set(trusted)
         try:
             return await super().connect(req, traces, timeout)
         finally:
@@ -389,11 +406,76 @@ class Connector(aiohttp.TCPConnector):
                 raise
 
 
-def exact_url(location: str, target: bytes) -> URL:
-    """A URL for ExactTargetRequest that asks `location` for exactly `target` (UTF-8)."""
-    return URL(f"{location}/#{target.decode()}", encoded=True)
+@dataclass(frozen=True, slots=True)
+class Question:
+    """`location`: scheme, host and port; `target`: UTF-8. `tls`: as aiohttp takes it.
+    `is_held_back`: `data` waits for a 100.
+    """
+
+    method: str
+    location: URL
+    target: bytes
+    headers: Iterable[tuple[str, str]] = ()
+    tls: ssl.SSLContext | bool = True
+    data: AsyncIterator[bytes] | None = None
+    is_held_back: bool = False
 
 
-def never_resend(session: aiohttp.ClientSession) -> None:
-    """Stops the client from sending a request again by itself, writes among them."""
-    session._retry_connection = False
+class Client:
+    """What of aiohttp's client one question takes: a connection out of a pool, a request, an
+    answer. Nothing is sent twice, no redirect is followed, no cookie kept, no body decoded.
+    `connections`: how many there may be. `read_bytes`: so much of a body is read ahead.
+    """
+
+    def __init__(self, connections: int, read_bytes: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._connector = Connector(limit=connections, ttl_dns_cache=10)
+        self._read_bytes = read_bytes
+
+    async def close(self) -> None:
+        await self._connector.close()
+
+    async def ask(self, question: Question, timeout: aiohttp.ClientTimeout) -> ClientResponse:
+        """The answer, once its head is there. Of `timeout` those for connecting and reading count.
+        Raises aiohttp's errors and OSError.
+        """
+        request = _Request(
+            question.method,
+            question.location,
+            headers=question.headers,
+            data=question.data,
+            expect100=question.is_held_back,
+            loop=self._loop,
+            ssl=question.tls,
+        )
+        request.target = question.target.decode()
+        try:
+            return await self._send(request, timeout)
+        finally:
+            if request._body is not None:
+                await request._body.close()
+
+    async def _send(self, request: _Request, timeout: aiohttp.ClientTimeout) -> ClientResponse:
+        try:
+            connection = await self._connector.connect(request, [], timeout)
+        except TimeoutError as error:
+            raise aiohttp.ConnectionTimeoutError(f"no connection to {request.host}") from error
+        try:
+            connection.protocol.set_response_params(
+                skip_payload=request.method == "HEAD",
+                read_until_eof=True,
+                auto_decompress=False,
+                read_timeout=timeout.sock_read,
+                read_bufsize=self._read_bytes,
+                max_line_size=_LONGEST_ANSWER_LINE,
+                max_field_size=_LONGEST_ANSWER_FIELD,
+            )
+            answer = await request.send(connection)
+            try:
+                return await answer.start(connection)
+            except BaseException:
+                answer.close()
+                raise
+        except BaseException:
+            connection.close()
+            raise

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import importlib.metadata
 import logging
 import resource
 import secrets
 import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -28,6 +27,7 @@ from chunkside.gateway.gateway import Gateway
 from chunkside.gateway.sweeper import Sweeper
 from chunkside.gateway.tasks import Tasks
 from chunkside.hangups import Hangups
+from chunkside.listening import Ports
 from chunkside.metrics import GaugeReading
 from chunkside.reload import Read, Reloader
 from chunkside.routing import CurrentRoutes, Ground
@@ -37,20 +37,12 @@ from chunkside.server.door import Door
 from chunkside.server.fast_lane import FastLane
 from chunkside.server.front import Front, Timers
 from chunkside.server.handler import DataPort
-from chunkside.server.listeners import (
-    BACKLOG,
-    CannotListen,
-    Listener,
-    listen_tcp,
-    listen_unix,
-)
+from chunkside.server.listeners import BACKLOG, Listener
 from chunkside.server.peers import Peers
 from chunkside.settings import (
     ConfigurationError,
     ConfiguredRoute,
-    ListenAddress,
     Settings,
-    TcpAddress,
     cautions,
     refuse_cache_beneath,
     refuse_open_ports,
@@ -63,7 +55,13 @@ from chunkside.store.body_store import Bounds, DiskBodyStore
 from chunkside.store.filesystem import measure
 from chunkside.store.memory import MemoryBodyStore
 from chunkside.store.stamps import FileStampTable
-from chunkside.upkeep import TableUpkeep, TellingMetrics, spare_from_collection, tidy
+from chunkside.upkeep import (
+    TableUpkeep,
+    TellingMetrics,
+    collect_less_often,
+    spare_from_collection,
+    tidy,
+)
 
 log = logging.getLogger(__name__)
 
@@ -73,12 +71,11 @@ _MOST_READERS: Final = 4096
 _LAST_SECONDS: Final = 0.5
 
 
-def serve(load: Callable[[], Settings], hangups: Hangups) -> int:
+def serve(settings: Settings, load: Callable[[], Settings], hangups: Hangups, ports: Ports) -> int:
     """Runs the sidecar until SIGTERM or SIGINT; gives the exit code. Raises ConfigurationError.
 
-    `load` brings all settings: at the start, and again with each of `hangups`.
+    `load` brings all settings, as it brought `settings`, again with each of `hangups`.
     """
-    settings = load()
     logs.configure(settings.log_level)
     try:
         check_aiohttp()
@@ -86,43 +83,15 @@ def serve(load: Callable[[], Settings], hangups: Hangups) -> int:
         raise ConfigurationError("aiohttp", None, "3.14.3 to 3.14.*", str(error)) from error
     routes = require_routes(settings)
     refuse_unfit_files(settings)
-    refuse_open_ports(settings)
     for caution in cautions(settings):
         log.warning(caution)
     cache = cache_of(settings)
     if cache.chosen is not None:
         refuse_cache_beneath((route.upstream for route in routes), cache.chosen.directory)
-    with contextlib.ExitStack() as sockets:
-        data = _listen(settings.listen, "listen", sockets)
-        admin = _listen(settings.admin_listen, "admin_listen", sockets)
-        with asyncio.Runner(loop_factory=_loop_factory(settings)) as runner:
-            sidecar = partial(Sidecar, settings, routes, cache, load)
-            runner.run(_run(sidecar, hangups, data, admin))
+    collect_less_often()
+    with asyncio.Runner(loop_factory=_loop_factory(settings)) as runner:
+        runner.run(_run(partial(Sidecar, settings, routes, cache, load), hangups, ports))
     return 0
-
-
-def _listen(
-    addresses: Iterable[ListenAddress], setting: str, sockets: contextlib.ExitStack
-) -> list[Listener]:
-    listeners = []
-    for address in addresses:
-        try:
-            listener = (
-                listen_tcp(address.host, address.port)
-                if isinstance(address, TcpAddress)
-                else listen_unix(address.path)
-            )
-        except CannotListen as error:
-            raise ConfigurationError(
-                setting,
-                address,
-                "an address of this machine that is free; port 0 picks one",
-                f"choose another with --{setting.replace('_', '-')}",
-                reason=str(error),
-            ) from error
-        sockets.callback(listener.close)
-        listeners.append(listener)
-    return listeners
 
 
 def _loop_factory(settings: Settings) -> type[asyncio.AbstractEventLoop]:
@@ -143,14 +112,12 @@ def _raise_descriptor_limit() -> int:
     return max(soft, wanted)
 
 
-async def _run(
-    make: Callable[[], Sidecar], hangups: Hangups, data: list[Listener], admin: list[Listener]
-) -> None:
+async def _run(make: Callable[[], Sidecar], hangups: Hangups, ports: Ports) -> None:
     stopping = Stopping()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.ask)
-    sidecar = make()
+    sidecar, data, admin = make(), ports.data, ports.admin
     try:
         await sidecar.start(data, admin)
         hangups.hear(partial(loop.call_soon_threadsafe, sidecar.reloader.ask))

@@ -6,6 +6,7 @@ A command is a row in `COMMANDS`. Whatever is wrong ends as one line on stderr a
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.metadata
 import importlib.util
 import json
@@ -17,10 +18,12 @@ from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from chunkside.hangups import Hangups
+from chunkside.listening import open_ports
 from chunkside.settings.cache_directory import locate_cache
 from chunkside.settings.errors import ConfigurationError, NotAllowedError, did_you_mean
 from chunkside.settings.forecast import forecast
 from chunkside.settings.model import Settings
+from chunkside.settings.own_credential import refuse_open_ports
 from chunkside.settings.quantities import count_parser, parse_timeout, parse_wait
 from chunkside.settings.sources import flag_name, load_settings, require_routes
 from chunkside.settings.table import shape_of, shown_default
@@ -165,10 +168,14 @@ def _settings_of(namespace: argparse.Namespace, but: Collection[str] = ()) -> Se
 
 def _serve(namespace: argparse.Namespace) -> int:
     hangups = Hangups()
-    require_routes(_settings_of(namespace))
-    from chunkside.app import serve  # noqa: PLC0415 - other commands don't wait for its imports
+    settings = _settings_of(namespace)
+    require_routes(settings)
+    refuse_open_ports(settings)
+    with contextlib.ExitStack() as sockets:
+        ports = open_ports(settings, sockets)
+        from chunkside.app import serve  # noqa: PLC0415 - nobody waits for its imports
 
-    return serve(partial(_settings_of, namespace), hangups)
+        return serve(settings, partial(_settings_of, namespace), hangups, ports)
 
 
 _CHECK_FLAGS: Mapping[str, str] = {

@@ -1,4 +1,4 @@
-"""The image as it is run in a pod: any number of reads, no rights, little memory, a small volume."""
+"""The image as it is run in a pod: without rights, with little memory, on a small volume."""
 
 import json
 import os
@@ -94,7 +94,9 @@ def sidecar(start) -> Running:
 def test_it_takes_little_beside_its_base(store: Store, image: str, capsys) -> None:
     base, whole = store.size_of(BASE), store.size_of(image)
     with capsys.disabled():
-        print(f"\nimage: {whole / 1e6:.0f} MB, of which over its base {(whole - base) / 1e6:.0f} MB")
+        print(
+            f"\nimage: {whole / 1e6:.0f} MB, of which over its base {(whole - base) / 1e6:.0f} MB"
+        )
     assert whole - base <= MOST_OVER_BASE
 
 
@@ -160,7 +162,7 @@ def test_its_memory_stays_far_below_the_limit(sidecar: Running) -> None:
             connection.send("GET", f"/absent/{number:0190}")
             assert connection.response().status == 404
     status = Path(f"/proc/{sidecar.container.pid}/status").read_text()
-    found = re.search(r"^RssAnon:\s+(\d+) kB$", status, re.M)
+    found = re.search(r"^RssAnon:\s+(\d+) kB$", status, re.MULTILINE)
     assert found is not None
     assert int(found[1]) * 1024 < MEMORY // 2
 
@@ -182,7 +184,7 @@ def test_what_it_was_not_told_is_one_line_and_exit_code_2(store: Store, image: s
     assert "upstream" in told.stderr
 
 
-# What the store's own tests need, of which nothing is in the image. numpy would be found by pyarrow.
+# What the store's own tests need is not in the image. pyarrow must not find the other numpy.
 _RUN_PYTEST = """
 import sys
 sys.path += ["/dev-site", "/clone"]

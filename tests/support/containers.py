@@ -142,6 +142,13 @@ class Container:
         told = self.store.start("podman", "logs", self.name)
         return told.stdout + told.stderr
 
+    def is_listening(self) -> bool:
+        """AssertionError with what it said if it has ended."""
+        state = self.store.run("podman", "inspect", "--format", "{{.State.Status}}", self.name)
+        logs = self.logs()
+        assert state != "exited", logs
+        return re.search(r"^admin port: ", logs, re.MULTILINE) is not None
+
     def execute(self, *command: str) -> subprocess.CompletedProcess[str]:
         return self.store.start("podman", "exec", self.name, *command)
 
@@ -170,7 +177,7 @@ def container(store: Store, image: str, *flags: str) -> Iterator[Container]:
     held = ("--detach", "--network=host", "--no-healthcheck", *CONFINED, NO_MORE_RIGHTS)
     running = Container(store, store.run("podman", "run", *held, *flags, image))
     try:
-        wait_for(lambda: re.search(r"^admin port: ", running.logs(), re.M), "its ports")
+        wait_for(running.is_listening, "the ports of a container")
         yield running
     finally:
         store.start("podman", "rm", "--force", "--time", "0", running.name)
@@ -184,5 +191,3 @@ def _size_of(folder: Path) -> int:
         ("du", "-s", "--block-size=1", str(folder)), capture_output=True, text=True, check=False
     )
     return int(told.stdout.split()[0])
-
-

@@ -169,8 +169,15 @@ class Sidecar:
 
     def rss_anon_bytes(self) -> int:
         """Resident anonymous memory, as the kernel counts it now."""
+        return self._resident("RssAnon")
+
+    def rss_file_bytes(self) -> int:
+        """Resident pages of files, bodies that are mapped among them."""
+        return self._resident("RssFile")
+
+    def _resident(self, name: str) -> int:
         status = Path(f"/proc/{self.pid}/status").read_text()
-        found = re.search(r"^RssAnon:\s+(\d+) kB$", status, re.MULTILINE)
+        found = re.search(rf"^{name}:\s+(\d+) kB$", status, re.MULTILINE)
         assert found is not None
         return int(found[1]) * 1024
 

@@ -430,7 +430,7 @@ class TestRedirects:
 
             home = await street.origin(speak)
             upstream = street.upstream(home, *map(host, aways), times=Times(connections=4))
-            connector = upstream._wire._session.connector
+            connector = upstream._wire._client._connector
             for number in range(60):
                 await asyncio.gather(
                     *(status_of(upstream, ask("GET", b"/" + b"x" * (number + n))) for n in range(8))

@@ -494,7 +494,7 @@ class TestQueue:
                 await turns()
             held.goes_on.set()
             # Whoever was told that it is his turn leaves in the same moment.
-            connector = world.upstream._wire._session.connector
+            connector = world.upstream._wire._client._connector
             while first in asyncio.all_tasks() and not first.done():
                 await turns()
             for task in leaving:

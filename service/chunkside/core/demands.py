@@ -5,6 +5,7 @@ wants one at all.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,7 +57,7 @@ def demands_of(fields: Fields) -> Demands:
     )
 
 
-def _seconds(directives: dict[bytes, bytes], name: bytes, default: float) -> float:
+def _seconds(directives: Mapping[bytes, bytes], name: bytes, default: float) -> float:
     argument = directives.get(name)
     return default if argument is None else delta_seconds(argument)
 

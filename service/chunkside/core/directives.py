@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from chunkside.core.fields import Fields
@@ -11,6 +14,8 @@ from chunkside.core.structured import dictionary
 
 _TRUE: Final = b"?1"
 _FALSE: Final = b"?0"
+_NONE: Final[Mapping[bytes, bytes]] = MappingProxyType({})
+_LONGEST_USUAL: Final = 256
 
 
 class Told(NamedTuple):
@@ -18,7 +23,7 @@ class Told(NamedTuple):
     which `Cache-Control` and `Expires` say nothing.
     """
 
-    directives: dict[bytes, bytes]
+    directives: Mapping[bytes, bytes]
     is_targeted: bool
 
 
@@ -32,7 +37,7 @@ def told_by(fields: Fields, targeted: tuple[bytes, ...]) -> Told:
     return Told(cache_control(fields), is_targeted=False)
 
 
-def _as_directives(members: dict[bytes, bytes]) -> dict[bytes, bytes]:
+def _as_directives(members: Mapping[bytes, bytes]) -> Mapping[bytes, bytes]:
     """As `cache_control` gives them. A value of another type than its directive's stays as it is
     written, so that nobody takes it for what it isn't (RFC 9213 §2.1).
     """
@@ -41,18 +46,29 @@ def _as_directives(members: dict[bytes, bytes]) -> dict[bytes, bytes]:
     }
 
 
-def cache_control(fields: Fields) -> dict[bytes, bytes]:
+def cache_control(fields: Fields) -> Mapping[bytes, bytes]:
     """Directives by lower-case name; b"" for one without an argument, quotes taken off.
 
     The first of a repeated directive counts.
     """
+    if b"cache-control" not in fields:
+        return _NONE
+    value = fields.combined(b"cache-control")
+    return _usual(value) if len(value) <= _LONGEST_USUAL else _parsed(value)
+
+
+def _parsed(value: bytes) -> Mapping[bytes, bytes]:
     directives: dict[bytes, bytes] = {}
-    for member in _split_outside_quotes(fields.combined(b"cache-control")):
+    for member in _split_outside_quotes(value):
         name, _, argument = member.partition(b"=")
         name = name.strip(b" \t").lower()
         if name:
             directives.setdefault(name, argument.strip(b" \t").strip(b'"'))
-    return directives
+    return MappingProxyType(directives)
+
+
+# An origin says the same with all of its answers, and each is asked about several times.
+_usual = lru_cache(maxsize=256)(_parsed)
 
 
 def _split_outside_quotes(value: bytes) -> list[bytes]:

@@ -6,6 +6,7 @@ Knows RFC 9110 §5 and §7.6.1. Must not know what any field means to a cache.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, KeysView
+from functools import lru_cache
 
 HOP_BY_HOP = frozenset(
     {
@@ -31,8 +32,9 @@ class Fields:
     def __init__(self, lines: Iterable[tuple[bytes, bytes]] = ()) -> None:
         self.lines: tuple[tuple[bytes, bytes], ...] = tuple(lines)
         self._by_name: dict[bytes, list[bytes]] = {}
+        by_name = self._by_name
         for name, value in self.lines:
-            self._by_name.setdefault(name.lower(), []).append(value)
+            by_name.setdefault(name.lower(), []).append(value)
 
     def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
         return iter(self.lines)
@@ -72,7 +74,9 @@ class Fields:
         return len(self._by_name.get(name, ()))
 
     def without(self, names: frozenset[bytes]) -> Fields:
-        return Fields(line for line in self.lines if line[0].lower() not in names)
+        if names.isdisjoint(self._by_name):
+            return self
+        return Fields([line for line in self.lines if line[0].lower() not in names])
 
     def plus(self, *lines: tuple[bytes, bytes]) -> Fields:
         return Fields((*self.lines, *lines))
@@ -82,10 +86,15 @@ class Fields:
         `but`.
         """
         named = self._by_name.get(b"connection")
-        left_out = HOP_BY_HOP | but
+        left_out = _hop_by_hop_and(but)
         return self.without(
             left_out if named is None else left_out | frozenset(list_members(b",".join(named)))
         )
+
+
+@lru_cache(maxsize=16)
+def _hop_by_hop_and(names: frozenset[bytes]) -> frozenset[bytes]:
+    return HOP_BY_HOP | names
 
 
 def list_members(value: bytes) -> list[bytes]:

@@ -29,6 +29,8 @@ _DEMANDS = frozenset({b"cache-control", b"pragma"})
 
 def probe_asked(request: Request, policy: Policy) -> Probe | None:
     """The question that a request asks, if its answer may be remembered."""
+    if request.probe is None:
+        return None
     probe, names = request.probe, request.fields.names
     is_plain = (
         request.method == "GET"

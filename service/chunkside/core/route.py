@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from chunkside.core.cors import Pages
@@ -77,10 +78,8 @@ class Route:
                 "Say `refresh`, to have the origin asked anew and its answer remembered, or "
                 "`bypass`, to leave the cache out of it.",
             )
-        not_forwarded = _NOT_FORWARDED if self.forwards_cookies else _NOT_FORWARDED | _COOKIES
-        if self.pages is not None:
-            # Whoever asks, the answer is the same but for our own fields.
-            not_forwarded = not_forwarded | _ORIGIN
+        # Where our own fields say which pages may read, the answer is the same whoever asks.
+        not_forwarded = _not_forwarded(self.forwards_cookies, self.pages is not None)
         fields = fields.end_to_end(not_forwarded)
         if method == "OPTIONS":
             fields = _one_hop_less(fields)
@@ -134,6 +133,15 @@ class Route:
         rest = _below(origin_target, self.prefix)
         target = None if rest is None else self.at + rest
         return target if target is not None and target.startswith(b"/") else None
+
+
+@cache
+def _not_forwarded(forwards_cookies: bool, names_pages: bool) -> frozenset[bytes]:  # noqa: FBT001
+    return (
+        _NOT_FORWARDED
+        | (frozenset() if forwards_cookies else _COOKIES)
+        | (_ORIGIN if names_pages else frozenset())
+    )
 
 
 def _one_hop_less(fields: Fields) -> Fields:

@@ -9,19 +9,13 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import aiohttp
-from multidict import CIMultiDict
+from yarl import URL
 
-from chunkside.aiohttp_internals import (
-    Connector,
-    ExactTargetRequest,
-    around_waits,
-    exact_url,
-    needs_new_connection,
-    never_resend,
-)
+from chunkside.aiohttp_internals import Client, Question, around_waits, needs_new_connection
 from chunkside.core.fields import Fields, list_members
 from chunkside.core.request import SAFE_METHODS
 from chunkside.core.response import ResponseHead
@@ -70,24 +64,13 @@ class Wire:
         self._via = via
         self._tls = tls
         self._waiting = 0
-        self._session = aiohttp.ClientSession(
-            connector=Connector(limit=times.connections, ttl_dns_cache=10),
-            request_class=ExactTargetRequest,
-            auto_decompress=False,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(
-                total=None, sock_connect=times.connect, sock_read=times.idle
-            ),
-            skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
-            read_bufsize=_READ_BYTES,
-            max_line_size=16 << 10,
-            max_field_size=64 << 10,
-            trust_env=False,
-        )
-        never_resend(self._session)
+        self._client = Client(times.connections, _READ_BYTES)
+        self._url = URL(location, encoded=True)
+        self._reads = _timeout(times, times.idle)
+        self._writes = _timeout(times, times.write)
 
     async def close(self) -> None:
-        await self._session.close()
+        await self._client.close()
 
     async def send(
         self,
@@ -149,16 +132,18 @@ class Wire:
         wait_token = around_waits.set(lambda: self._in_line(patience, until))
         new_token = needs_new_connection.set(is_anew)
         try:
-            return await self._session.request(
+            is_elsewhere = where != self._location
+            question = Question(
                 request.method,
-                exact_url(where, request.target),
-                headers=self._headers(request),
-                data=self._data(request, patience),
-                expect100=request.content is not None and request.content.is_held_back,
-                allow_redirects=False,
-                ssl=await self._tls.context(is_elsewhere=where != self._location),
-                timeout=self._timeout(request),
+                URL(where, encoded=True) if is_elsewhere else self._url,
+                request.target,
+                self._headers(request),
+                await self._tls.context(is_elsewhere=is_elsewhere),
+                self._data(request, patience),
+                is_held_back=request.content is not None and request.content.is_held_back,
             )
+            is_read = request.method in SAFE_METHODS
+            return await self._client.ask(question, self._reads if is_read else self._writes)
         finally:
             around_waits.reset(wait_token)
             needs_new_connection.reset(new_token)
@@ -185,13 +170,6 @@ class Wire:
             self._waiting -= 1
         patience.renew()
 
-    def _timeout(self, request: OriginRequest) -> aiohttp.ClientTimeout:
-        times = self._times
-        reads = times.idle if request.method in SAFE_METHODS else times.write
-        return aiohttp.ClientTimeout(
-            total=None, sock_connect=times.connect, sock_read=max(reads, times.first_byte)
-        )
-
     def _too_slow(self, where: str, error: BaseException, first_byte: float) -> OriginError:
         if isinstance(error, aiohttp.ConnectionTimeoutError):
             return OriginUnreachable(
@@ -199,14 +177,12 @@ class Wire:
             )
         return OriginTooSlow(f"No answer from {where} within {first_byte:.3g} s.")
 
-    def _headers(self, request: OriginRequest) -> CIMultiDict[str]:
-        headers: CIMultiDict[str] = CIMultiDict()
-        for name, value in request.fields:
-            headers.add(name.decode("ascii"), value.decode())
-        headers.add("Via", self._via.decode())
+    def _headers(self, request: OriginRequest) -> list[tuple[str, str]]:
+        headers = [(name.decode("ascii"), value.decode()) for name, value in request.fields]
+        headers.append(("Via", self._via.decode()))
         content = request.content
         if content is not None and content.length is not None:
-            headers.add("Content-Length", str(content.length))
+            headers.append(("Content-Length", str(content.length)))
         return headers
 
     def _data(self, request: OriginRequest, patience: _Patience) -> AsyncIterator[bytes] | None:
@@ -220,6 +196,12 @@ class Wire:
             self._observer.upstream_sent(len(chunk))
             yield chunk
             patience.renew()
+
+
+def _timeout(times: Times, read_seconds: float) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(
+        total=None, sock_connect=times.connect, sock_read=max(read_seconds, times.first_byte)
+    )
 
 
 def _failed(where: str, error: Exception) -> OriginError:
@@ -294,8 +276,12 @@ class HttpResponse:
 
 
 def _head(answer: aiohttp.ClientResponse) -> ResponseHead:
-    every = Fields((_name(name), value) for name, value in answer.raw_headers)
-    fields = every.end_to_end().without(_FRAMING)
+    every = Fields(answer.raw_headers)
+    if not all(map(_is_name, every.names)):
+        # In answers aiohttp's parser lets a space pass between the name of a framing field and its
+        # colon, and takes it for no framing: whoever reads it next may.
+        raise OriginNonsense("The origin sent a field whose name is none (RFC 9112 §5.1).")
+    fields = every.end_to_end(_FRAMING)
     codings = list_members(every.combined(b"transfer-encoding"))
     is_chunked = codings == [b"chunked"]
     told = every.get(b"content-length")
@@ -306,12 +292,6 @@ def _head(answer: aiohttp.ClientResponse) -> ResponseHead:
     )
 
 
-def _name(told: bytes) -> bytes:
-    """A field's name, if it is one. Raises OriginNonsense.
-
-    In answers aiohttp's parser lets a space pass between the name of a framing field and its colon,
-    and takes it for no framing: whoever reads it next may.
-    """
-    if _TOKEN.fullmatch(told) is None:
-        raise OriginNonsense("The origin sent a field whose name is none (RFC 9112 §5.1).")
-    return told
+@lru_cache(maxsize=512)
+def _is_name(told: bytes) -> bool:
+    return _TOKEN.fullmatch(told) is not None
