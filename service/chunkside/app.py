@@ -46,7 +46,6 @@ from chunkside.settings import (
     cautions,
     refuse_cache_beneath,
     refuse_open_ports,
-    refuse_unfit_files,
     require_routes,
     taken_up,
 )
@@ -82,7 +81,6 @@ def serve(settings: Settings, load: Callable[[], Settings], hangups: Hangups, po
     except UnfitAiohttp as error:
         raise ConfigurationError("aiohttp", None, "3.14.3 to 3.14.*", str(error)) from error
     routes = require_routes(settings)
-    refuse_unfit_files(settings)
     for caution in cautions(settings):
         log.warning(caution)
     cache = cache_of(settings)
