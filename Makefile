@@ -15,7 +15,7 @@ EXTRAS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help run demo test check servers ship-servers clients suite image image-test dist sbom chart chart-tools chart-values \
-	pod-memory bench bench-flood bench-readers soak sharing faults mutants docs-figures dashboard lock clean \
+	pod-memory bench bench-flood bench-readers soak sharing faults mutants docs-figures dashboard dashboard-picture lock clean \
 	need-python run-venv demo-venv dev-venv
 
 help:
@@ -40,6 +40,7 @@ help:
 	@echo 'make mutants                         do the tests notice a broken rule?'
 	@echo 'make docs-figures                    figures of README and docs (ARGS=--tables: no run of the demo)'
 	@echo 'make dashboard                       the Grafana dashboard, from its script'
+	@echo 'make dashboard-picture               its picture, by Grafana'"'"'s components (630 MB of npm packages)'
 	@echo 'make lock                            locks from pyproject.toml (UPGRADE=1: newest versions)'
 	@echo 'make clean                           remove environments and what tools left behind'
 	@echo 'PYTHON=python3.12 chooses the Python: 3.11 to 3.13.'
@@ -187,6 +188,12 @@ docs-figures: $(if $(wildcard scripts/docs_figures.py),dev-venv)
 
 dashboard: dev-venv
 	.venv-dev/bin/python scripts/dashboard.py
+
+# It needs Prometheus and Chromium: `make servers`.
+dashboard-picture: dev-venv
+	@command -v npm >/dev/null || { echo 'make dashboard-picture needs Node.js and npm' >&2; exit 2; }
+	cd docs/picture && npm ci --ignore-scripts --legacy-peer-deps --no-audit --no-fund
+	.venv-dev/bin/python -m tests.bench.picture $(ARGS)
 
 # Where the dev lock itself is missing or broken: make lock UV=uv, with a uv from elsewhere.
 lock: $(if $(filter .venv-dev/%,$(UV)),dev-venv,need-python)

@@ -191,7 +191,7 @@ OVERVIEW: Final = Row(
         ),
         Panel(
             "Audits",
-            "Hits that were asked for again in the background and compared: `ok` is the same,"
+            "Hits that were asked for again in the background and compared: `agree` is the same,"
             " `changed` differs since the origin changed, `wrong` was never so. Needs audit_share.",
             "short",
             (

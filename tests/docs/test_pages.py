@@ -11,7 +11,8 @@ import pytest
 from chunkside.core.decision import Decision
 from chunkside.metrics import REMOVAL_REASONS, RESULTS
 from chunkside.metrics.families import HELP
-from chunkside.settings import Settings
+from chunkside.server.admin import _OPEN_TO_ALL
+from chunkside.settings import RouteSettings, Settings, load_settings, require_routes
 from tests.docs.named_tests import ROOT
 
 DOCS = ROOT / "docs"
@@ -56,6 +57,32 @@ def test_every_metric_exists(page: Path) -> None:
     ends = r"_(total|bucket|sum|count|info)$"
     unknown = {re.sub(ends, "", name) for name in named} - HELP.keys()
     assert unknown <= {"audits"}
+
+
+@pytest.mark.parametrize("name", ["credentials", "routes"])
+def test_every_configuration_that_is_shown_is_one(name: str, tmp_path: Path) -> None:
+    text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    shown = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    assert shown
+    for number, each in enumerate(shown):
+        file = tmp_path / f"{number}.yaml"
+        file.write_text(each, encoding="utf-8")
+        upstream = {} if "routes:" in each else {"upstream": "https://data.example.org/bucket"}
+        assert require_routes(load_settings(upstream, {}, file))
+
+
+def test_the_security_model_names_what_the_admin_port_answers_to_all() -> None:
+    text = (DOCS / "security.md").read_text(encoding="utf-8")
+    [told] = re.findall(r"Off loopback the admin port answers (.*?) alone", text, re.DOTALL)
+    assert set(re.findall(r"`(/\w+)`", told)) == _OPEN_TO_ALL
+
+
+def test_the_questions_that_come_up_have_todays_defaults() -> None:
+    text = (DOCS / "faq.md").read_text(encoding="utf-8")
+    defaults = RouteSettings()
+    assert (defaults.negative_ttl, defaults.metadata_ttl) == (300, 5)
+    assert "after `negative_ttl` (five minutes)" in text
+    assert "after `metadata_ttl` (five seconds)" in text
 
 
 def test_the_life_of_a_request_has_all_decisions() -> None:

@@ -15,6 +15,7 @@ import pytest
 import zarr
 
 from tests.e2e.conftest import ANY_DISK
+from tests.support.http_client import exchange
 from tests.support.origin import Origin
 from tests.support.sidecar import Sidecar, run_command
 
@@ -80,6 +81,19 @@ def test_each_chunkside_command_is_one_that_it_takes(command: str, tmp_path: Pat
     else:
         told = run_command(words[0], "--help")
     assert told.returncode == 0, told.stdout + told.stderr
+
+
+def test_what_is_said_of_disk_is_what_it_takes(own_sidecar: Sidecar, own_origin: Origin) -> None:
+    page = " ".join((ROOT / "docs/operations.md").read_text(encoding="utf-8").split())
+    charged = []
+    for length in (64 * 1024, 1_000_000):
+        before = own_sidecar.metric('chunkside_stored_bytes{kind="body"}')
+        own_origin.put(f"/a/{length}", bytes(length))
+        exchange(own_sidecar.url, f"/a/{length}")
+        own_sidecar.wait_idle()
+        charged.append(int(own_sidecar.metric('chunkside_stored_bytes{kind="body"}') - before))
+    assert f"a chunk of 64 KiB costs {charged[0] // 1024} KiB" in page
+    assert f"one of 1 MB costs {charged[1]:,} bytes" in page
 
 
 READ = """

@@ -324,7 +324,7 @@ def test_only_what_can_not_wait_calls_someone() -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=list(BY_NAME))
 def test_each_alert_leads_to_its_section_of_the_runbook(rule: dict[str, Any]) -> None:
-    """The chart puts another address before the path."""
+    """By its path in the repository: there is no host that all who run it have in common."""
     name = rule["alert"]
     assert rule["annotations"]["runbook_url"] == f"docs/runbook.md#{name.lower()}"
     section = RUNBOOK.split(f"\n## {name}\n")[1].split("\n## ")[0]
