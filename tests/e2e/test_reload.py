@@ -457,9 +457,7 @@ RIGHT = {
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-def test_many_reloads_under_load_give_no_wrong_answer_and_keep_nothing(
-    stack, tmp_path, near, far
-):
+def test_many_reloads_under_load_give_no_wrong_answer_and_keep_nothing(stack, tmp_path, near, far):
     for number in range(0, 8, 2):
         near.put(f"/c/{number}", b"near %d" % number)
         far.put(f"/c/{number + 1}", b"far %d" % (number + 1))

@@ -80,7 +80,7 @@ def test_a_wrong_value_is_refused_by_name(helm: str, value: str, told: str) -> N
         ((), "Which origin"),
         ((UPSTREAM, 'routes=[{"prefix":"/a","upstream":"https://a"}]'), "both set"),
         ((UPSTREAM, "cache.size=64Mi"), "at least 128Mi"),
-        ((UPSTREAM, "resources.limits.memory=128Mi"), "at least 192Mi"),
+        ((UPSTREAM, "resources.limits.memory=255Mi"), "at least 256Mi"),
         ((UPSTREAM, "cache.emptyDir.medium=Memory"), "at most half"),
         ((UPSTREAM, "auth.enabled=true"), "auth.secretName"),
         ((UPSTREAM, "auth.enabled=true", "auth.secretName=x"), "settings.allowed_clients"),

@@ -44,18 +44,20 @@ for files that are deleted while they are read. */}}
 {{- end -}}
 {{- end -}}
 
-{{/* A quarter of the memory limit, less what a cache in memory takes of it. */}}
+{{/* A quarter of the memory limit, less what a cache in memory takes of it. The process itself needs
+some 130 MiB. */}}
 {{- define "chunkside.indexMemory" -}}
-{{- $limit := include "chunkside.bytes" .Values.resources.limits.memory | int64 -}}
-{{- if lt $limit 201326592 -}}
-{{- fail (printf "resources.limits.memory is %s: at least 192Mi is needed" .Values.resources.limits.memory) -}}
-{{- end -}}
+{{- $told := .Values.resources.limits.memory -}}
+{{- $limit := include "chunkside.bytes" $told | int64 -}}
 {{- if eq (include "chunkside.inMemory" .) "true" -}}
 {{- $size := include "chunkside.bytes" .Values.cache.size | int64 -}}
 {{- if gt (mul $size 2) $limit -}}
-{{- fail (printf "cache.size is %s, and a volume in memory counts to resources.limits.memory, which is %s: at most half of it is for the volume" .Values.cache.size .Values.resources.limits.memory) -}}
+{{- fail (printf "cache.size is %s, and a volume in memory counts to resources.limits.memory, which is %s: at most half of it is for the volume" .Values.cache.size $told) -}}
 {{- end -}}
 {{- $limit = sub $limit $size -}}
+{{- end -}}
+{{- if lt $limit 268435456 -}}
+{{- fail (printf "resources.limits.memory is %s: at least 256Mi is needed, beside what a volume in memory takes" $told) -}}
 {{- end -}}
 {{- div $limit 4 -}}
 {{- end -}}
