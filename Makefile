@@ -38,7 +38,7 @@ help:
 	@echo 'make soak | sharing                  long runs, of one sidecar and of three on one directory'
 	@echo 'make faults                          origins that fail in every way; writes the table of docs/faults.md'
 	@echo 'make mutants                         do the tests notice a broken rule?'
-	@echo 'make docs-figures                    figures of README and docs (ARGS=--tables: no run of the demo)'
+	@echo 'make docs-figures                    figures and tables of README and docs (ARGS=--tables: no demo)'
 	@echo 'make dashboard                       the Grafana dashboard, from its script'
 	@echo 'make dashboard-picture               its picture, by Grafana'"'"'s components (630 MB of npm packages)'
 	@echo 'make lock                            locks from pyproject.toml (UPGRADE=1: newest versions)'
@@ -183,7 +183,7 @@ mutants: $(if $(wildcard tests/mutants/__main__.py),dev-venv)
 
 docs-figures: $(if $(wildcard scripts/docs_figures.py),dev-venv)
 	@test -f scripts/docs_figures.py || { echo 'docs-figures: nothing to draw yet' >&2; exit 2; }
-	.venv-dev/bin/python scripts/docs_figures.py $(ARGS)
+	.venv-dev/bin/python -m scripts.docs_figures $(ARGS)
 	.venv-dev/bin/python scripts/chart_values.py
 
 dashboard: dev-venv

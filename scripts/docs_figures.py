@@ -1,5 +1,5 @@
 """Writes what README and docs show of the code itself: the demo's output, from a real run, and the
-tables of settings. `--tables` writes the tables alone.
+tables of settings and metrics. `--tables` writes the tables alone.
 
 Nothing else writes there: `tests/docs` holds the tables to the settings, and whoever changes the
 demo runs `make docs-figures`.
@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Final
 
 from chunkside.settings import settings_reference, settings_table
+from scripts.metrics_reference import metrics_table
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 README: Final = ROOT / "README.md"
 SETTINGS: Final = ROOT / "docs/settings.md"
+METRICS: Final = ROOT / "docs/metrics.md"
 # Those that most people need; docs/settings.md has all.
 IN_README: Final = (
     *("upstream", "routes", "listen", "admin_listen", "allowed_clients", "cache_dir", "cache_size"),
@@ -29,6 +31,7 @@ IN_README: Final = (
 def main() -> int:
     write(README, "settings", settings_table(IN_README))
     write(SETTINGS, "settings", settings_reference())
+    write(METRICS, "metrics", metrics_table())
     if "--tables" not in sys.argv[1:]:
         write(README, "demo", f"```text\n{demo()}\n```")
     return 0
