@@ -5,7 +5,7 @@ UPSTREAM ?=
 ARGS ?=
 UV ?= .venv-dev/bin/uv
 # What `make servers` installs by apt: the servers and programs that end-to-end tests use.
-SERVERS ?= curl nginx-light wrk e2fsprogs chromium
+SERVERS ?= curl nginx-light wrk e2fsprogs chromium prometheus
 # What `make ship-servers` installs by apt: what builds and runs the image.
 SHIP_SERVERS ?= buildah podman runc uidmap catatonit netavark containernetworking-plugins mmdebstrap
 BASE_IMAGE ?=
@@ -33,7 +33,7 @@ help:
 	@echo 'make soak | sharing                  long runs, of one sidecar and of three on one directory'
 	@echo 'make faults                          origins that fail in every way; writes the table of docs/faults.md'
 	@echo 'make mutants                         do the tests notice a broken rule?'
-	@echo 'make docs-figures                    figures and pictures of README and docs'
+	@echo 'make docs-figures                    figures and tables of README and docs (ARGS=--tables: no demo)'
 	@echo 'make lock                            locks from pyproject.toml (UPGRADE=1: newest versions)'
 	@echo 'make clean                           remove environments and what tools left behind'
 	@echo 'PYTHON=python3.12 chooses the Python: 3.11 to 3.13.'
@@ -157,7 +157,7 @@ mutants: $(if $(wildcard tests/mutants/__main__.py),dev-venv)
 
 docs-figures: $(if $(wildcard scripts/docs_figures.py),dev-venv)
 	@test -f scripts/docs_figures.py || { echo 'docs-figures: nothing to draw yet' >&2; exit 2; }
-	.venv-dev/bin/python scripts/docs_figures.py $(ARGS)
+	.venv-dev/bin/python -m scripts.docs_figures $(ARGS)
 
 # Where the dev lock itself is missing or broken: make lock UV=uv, with a uv from elsewhere.
 lock: $(if $(filter .venv-dev/%,$(UV)),dev-venv,need-python)

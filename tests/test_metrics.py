@@ -13,8 +13,10 @@ from chunkside.metrics import (
     KINDS,
     REMOVAL_REASONS,
     RESULTS,
+    CredentialReading,
     GaugeReading,
     Metrics,
+    Saved,
     Summary,
 )
 
@@ -30,6 +32,8 @@ READING = GaugeReading(
     directory_bytes=13,
     fills_in_flight=10,
     fill_waiters=11,
+    partitions=14,
+    credentials={"/": CredentialReading(loaded_at=1700000000.5, expires_at=1800000000.0)},
 )
 
 # Name, type as the parsers give it, labels: DESIGN §3.4, as far as there is anything to count.
@@ -60,6 +64,9 @@ FAMILIES = {
     "chunkside_directory_bytes": ("gauge", set()),
     "chunkside_fills_in_flight": ("gauge", set()),
     "chunkside_fill_waiters": ("gauge", set()),
+    "chunkside_partitions": ("gauge", set()),
+    "chunkside_upstream_credential_loaded_timestamp_seconds": ("gauge", {"route"}),
+    "chunkside_upstream_credential_expires_timestamp_seconds": ("gauge", {"route"}),
     "chunkside_fills": ("counter", {"outcome"}),
     "chunkside_store_errors": ("counter", {"op", "error"}),
     "chunkside_config_last_reload_successful": ("gauge", set()),
@@ -241,10 +248,12 @@ def test_a_bucket_holds_what_took_at_most_its_bound(metrics):
 def test_labels_stay_bounded_whatever_is_sent(metrics):
     ended(metrics, "bypass", method="other", status=999)
     metrics.of("/").upstream_answered("chunk", "BREW", 799, 0.1)
+    metrics.of("/").invalidated("BREW")
     before = len(samples(metrics))
     for number in range(1000):
         ended(metrics, "bypass", method=f"BREW{number}", status=1000 + number)
         metrics.of("/").upstream_answered("chunk", f"BREW{number}", 1000 + number, 0.1)
+        metrics.of("/").invalidated(f"BREW{number}")
     shown = samples(metrics)
     assert len(shown) == before
     assert shown["chunkside_responses_total", "code=other", "route=/"] == 1001
@@ -282,11 +291,43 @@ def test_faults_fills_and_invalidations_are_counted_by_their_words(metrics):
     metrics.store_failed("write", "ENOSPC")
     metrics.store_failed("write", "ENOSPC")
     metrics.fill_ended("stored")
-    metrics.of("/").invalidated("write")
+    metrics.of("/").invalidated("PUT")
     shown = samples(metrics)
     assert shown["chunkside_store_errors_total", "error=ENOSPC", "op=write"] == 2
     assert shown["chunkside_fills_total", "outcome=stored"] == 1
-    assert shown["chunkside_invalidations_total", "cause=write", "route=/"] == 1
+    assert shown["chunkside_invalidations_total", "cause=PUT", "route=/"] == 1
+
+
+@pytest.mark.parametrize(
+    ("cause", "label"),
+    [("PUT", "PUT"), ("metadata", "metadata"), ("purge", "purge"), ("COPY", "other")],
+)
+def test_what_invalidates_is_a_word_of_few(metrics, cause, label):
+    metrics.of("/").invalidated(cause)
+    assert samples(metrics)["chunkside_invalidations_total", f"cause={label}", "route=/"] == 1
+
+
+def test_what_was_saved_is_told_of_routes_that_went_as_well():
+    metrics = Metrics("1", ("/a", "/b"))
+    for route in ("/a", "/b"):
+        ended(metrics, "hit", route=route, body_bytes=100)
+        ended(metrics, "stale", route=route, body_bytes=10)
+        ended(metrics, "negative_hit", route=route, status=404, body_bytes=3)
+        ended(metrics, "collapsed", route=route, body_bytes=1)
+        ended(metrics, "miss", route=route, body_bytes=1000)
+        metrics.of(route).upstream_answered("chunk", "GET", 200, 0.1)
+    before = metrics.saved()
+    assert before == Saved(
+        requests=10,
+        without_origin=4,
+        negative_hits=2,
+        collapsed=2,
+        upstream_requests=2,
+        bytes_sent=2228,
+        bytes_from_store=220,
+    )
+    metrics.drop_route("/a")
+    assert metrics.saved() == before
 
 
 def test_gauges_are_read_at_each_scrape(metrics):
@@ -304,6 +345,20 @@ def test_a_disk_that_says_nothing_shows_no_free_space(metrics):
     metrics.watch(lambda: GaugeReading(**{**values, **unknown}))
     assert families(metrics).keys().isdisjoint(f"chunkside_{name}" for name in unknown)
     assert "chunkside_mapped_bytes" in families(metrics)
+
+
+def test_a_credential_shows_its_end_where_it_has_one_and_its_routes_alone(metrics):
+    values = {name: getattr(READING, name) for name in GaugeReading.__slots__}
+    both = {"/a": CredentialReading(5.0, None), "/b": CredentialReading(6.0, 7.0)}
+    loaded, expires = (
+        f"chunkside_upstream_credential_{name}_timestamp_seconds" for name in ("loaded", "expires")
+    )
+    metrics.watch(lambda: GaugeReading(**{**values, "credentials": both}))
+    shown = samples(metrics)
+    assert (shown[loaded, "route=/a"], shown[loaded, "route=/b"]) == (5, 6)
+    assert [key for key in shown if key[0] == expires] == [(expires, "route=/b")]
+    metrics.watch(lambda: GaugeReading(**{**values, "credentials": {}}))
+    assert families(metrics).keys().isdisjoint((loaded, expires))
 
 
 def test_a_scraper_that_asks_for_openmetrics_gets_it(metrics):

@@ -9,7 +9,8 @@ The map:
     upstream    the way to the origin (aiohttp's client).
     store       bodies in Arrow files, memory-mapped, and the stamps that keep them honest;
                 `arrow_file` is where Arrow is.
-    metrics     counters, from one result per request; logs: lines.
+    metrics     counters, from one result per request; gauges: what a scrape reads of the state.
+    logs        how lines are written; notices: what is said at the start and at the end.
     settings    the only reader of the environment.
     routing     what each route has of its own, built from its settings.
     console     what the admin port shows of the sidecar, and does to it.

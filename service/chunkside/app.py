@@ -9,6 +9,7 @@ import resource
 import secrets
 import signal
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -26,9 +27,11 @@ from chunkside.gateway.at_once import AtOnce
 from chunkside.gateway.gateway import Gateway
 from chunkside.gateway.sweeper import Sweeper
 from chunkside.gateway.tasks import Tasks
+from chunkside.gauges import Gauges
 from chunkside.hangups import Hangups
 from chunkside.listening import Ports
-from chunkside.metrics import GaugeReading
+from chunkside.metrics import Saved
+from chunkside.notices import Serving
 from chunkside.reload import Read, Reloader
 from chunkside.routing import CurrentRoutes, Ground
 from chunkside.server.admin import admin_app
@@ -39,6 +42,7 @@ from chunkside.server.front import Front, Timers
 from chunkside.server.handler import DataPort
 from chunkside.server.listeners import BACKLOG, Listener
 from chunkside.server.peers import Peers
+from chunkside.server.request_lines import RequestLines
 from chunkside.settings import (
     ConfigurationError,
     ConfiguredRoute,
@@ -46,13 +50,11 @@ from chunkside.settings import (
     cautions,
     refuse_cache_beneath,
     refuse_open_ports,
-    refuse_unfit_files,
     require_routes,
     taken_up,
 )
 from chunkside.stopping import Stopping
 from chunkside.store.body_store import Bounds, DiskBodyStore
-from chunkside.store.filesystem import measure
 from chunkside.store.memory import MemoryBodyStore
 from chunkside.store.stamps import FileStampTable
 from chunkside.upkeep import (
@@ -76,13 +78,12 @@ def serve(settings: Settings, load: Callable[[], Settings], hangups: Hangups, po
 
     `load` brings all settings, as it brought `settings`, again with each of `hangups`.
     """
-    logs.configure(settings.log_level)
+    logs.configure(settings.log_level, is_json=settings.log_format == "json")
     try:
         check_aiohttp()
     except UnfitAiohttp as error:
         raise ConfigurationError("aiohttp", None, "3.14.3 to 3.14.*", str(error)) from error
     routes = require_routes(settings)
-    refuse_unfit_files(settings)
     for caution in cautions(settings):
         log.warning(caution)
     cache = cache_of(settings)
@@ -121,23 +122,13 @@ async def _run(make: Callable[[], Sidecar], hangups: Hangups, ports: Ports) -> N
     try:
         await sidecar.start(data, admin)
         hangups.hear(partial(loop.call_soon_threadsafe, sidecar.reloader.ask))
-        for listener in data:
-            print(f"data port: {listener.name}", flush=True)  # noqa: T201
-        for route in sidecar.settings.routes:
-            print(f"route: {_url_of(route, data)} -> {route.upstream}/", flush=True)  # noqa: T201
-        for listener in admin:
-            print(f"admin port: {listener.name}", flush=True)  # noqa: T201
+        serving = sidecar.serving(data, admin)
+        serving.say_started(is_for_people=sidecar.settings.log_format == "console")
         await stopping.asked()
     finally:
         hangups.ignore()
         await sidecar.stop(stopping)
-
-
-def _url_of(route: ConfiguredRoute, data: list[Listener]) -> str:
-    """Where a reader reaches a route; its path alone where that takes a socket."""
-    path = route.prefix.removesuffix("/") + "/"
-    urls = [listener.name for listener in data if not listener.name.startswith("unix:")]
-    return urls[0].removesuffix("/") + path if urls else path
+    serving.say_ended(sidecar.saved())
 
 
 class Sidecar:
@@ -153,9 +144,10 @@ class Sidecar:
         self.settings = settings
         self._cache = cache
         instance = f"chunkside-{secrets.token_hex(4)}"
-        self._metrics = TellingMetrics(
-            importlib.metadata.version("chunkside"), [each.prefix for each in configured]
-        )
+        self._version = importlib.metadata.version("chunkside")
+        self._started = time.monotonic()
+        self._lines = RequestLines(settings.log_requests)
+        self._metrics = TellingMetrics(self._version, [each.prefix for each in configured])
         self._descriptors = _raise_descriptor_limit()
         # The other half is for files, the origin and the admin port.
         self._crowd = Crowd(self._descriptors // 2)
@@ -171,21 +163,18 @@ class Sidecar:
             instance,
         )
         self._routes = CurrentRoutes(configured, ground)
-        self._port = DataPort(self._seats(), self._metrics, instance, *_admitted(settings))
-        self._lane = FastLane(
-            self._lanes(),
-            self._port.is_welcome,
-            self._metrics,
-            self._port.via,
-            ground.clock,
-            boot_seconds,
+        directory = None if cache.chosen is None else cache.chosen.directory
+        self._gauges = Gauges(self._index, self._store, self._routes, directory)
+        self._port = DataPort(
+            self._seats(), self._metrics, instance, *_admitted(settings), self._lines
         )
+        self._lane = self._make_lane(ground)
         self._console = SidecarConsole(
             settings,
-            None if cache.chosen is None else cache.chosen.directory,
+            directory,
             self._routes.open,
             self._metrics,
-            self._disk_usage,
+            self._gauges.disk_usage,
         )
         self._server = Server(
             self._port,
@@ -201,7 +190,7 @@ class Sidecar:
         self.reloader = Reloader(load, self._refuse, self._take_up, self._metrics, self._background)
         self._doors: list[Door] = []
         self._admin: web.AppRunner | None = None
-        self._metrics.watch(self._read_gauges)
+        self._metrics.watch(self._gauges.read)
 
     def _seats(self) -> list[tuple[Route, Gateway]]:
         return [(each.route, each.gateway) for each in self._routes.open]
@@ -222,12 +211,13 @@ class Sidecar:
         known = cautions(self.settings)
         self.settings, waiting = taken_up(self.settings, read.settings)
         fell = self._routes.change(read.routes, read.means)
+        self._lines.share = self.settings.log_requests
         self._port.take(self._seats(), *_admitted(self.settings))
         self._lane.take(self._lanes())
         self._console.take(self.settings, self._routes.open)
         if self._sweeper is not None:
             self._sweeper.retention_seconds = self.settings.retention
-        logs.set_level(self.settings.log_level)
+        logs.take(self.settings.log_level, is_json=self.settings.log_format == "json")
         log.info("settings were read anew; routes: %s", ", ".join(r.prefix for r in read.routes))
         for location, names in fell.items():
             log.info("all of %s is forgotten, since %s changed", location, ", ".join(sorted(names)))
@@ -236,6 +226,17 @@ class Sidecar:
         for caution in cautions(self.settings):
             if caution not in known:
                 log.warning(caution)
+
+    def _make_lane(self, ground: Ground) -> FastLane:
+        return FastLane(
+            self._lanes(),
+            self._port.is_welcome,
+            self._metrics,
+            self._port.via,
+            ground.clock,
+            boot_seconds,
+            self._lines,
+        )
 
     def _make_sweeper(self) -> Sweeper | None:
         store, any_route = self._store, self._routes.open[0]
@@ -322,29 +323,19 @@ class Sidecar:
         await self._server.shutdown(max(_LAST_SECONDS, seconds))
         await self._routes.shared.tasks.finish(max(_LAST_SECONDS, deadline - loop.time()))
 
-    def _disk_usage(self) -> dict[str, int | None]:
-        """What the cache takes of the disk beside what the budget counts."""
-        store = self._store
-        if not isinstance(store, DiskBodyStore):
-            return {"lingering_bytes": 0, "directory_bytes": None}
-        return {"lingering_bytes": store.lingering_bytes, "directory_bytes": store.directory_bytes}
-
-    def _read_gauges(self) -> GaugeReading:
-        index, usage = self._index, self._disk_usage()
-        chosen = self._cache.chosen
-        return GaugeReading(
-            index_entries={kind: tally.count for kind, tally in index.tallies.items()},
-            index_memory_bytes={kind: tally.memory for kind, tally in index.tallies.items()},
-            index_memory_limit_bytes=index.limits.memory_bytes,
-            stored_bytes={kind: tally.charge for kind, tally in index.tallies.items()},
-            stored_limit_bytes=index.limits.budget_bytes,
-            disk_free_bytes=None if chosen is None else measure(chosen.directory).free_bytes,
-            mapped_bytes=getattr(self._store, "mapped_bytes", 0),
-            lingering_bytes=usage["lingering_bytes"] or 0,
-            directory_bytes=usage["directory_bytes"],
-            fills_in_flight=sum(route.gateway.fills.in_flight for route in self._routes.under_way),
-            fill_waiters=sum(route.gateway.fills.waiters for route in self._routes.under_way),
+    def serving(self, data: list[Listener], admin: list[Listener]) -> Serving:
+        return Serving(
+            version=self._version,
+            routes=require_routes(self.settings),
+            data=data,
+            admin=admin,
+            directory=self._gauges.directory,
+            limits=self._index.limits,
+            started=self._started,
         )
+
+    def saved(self) -> Saved:
+        return self._metrics.saved()
 
 
 def _admitted(settings: Settings) -> tuple[frozenset[bytes], Peers]:

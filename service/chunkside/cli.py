@@ -21,6 +21,7 @@ from chunkside.hangups import Hangups
 from chunkside.listening import open_ports
 from chunkside.settings.cache_directory import locate_cache
 from chunkside.settings.errors import ConfigurationError, NotAllowedError, did_you_mean
+from chunkside.settings.files import refuse_unfit_files
 from chunkside.settings.forecast import forecast
 from chunkside.settings.model import Settings
 from chunkside.settings.own_credential import refuse_open_ports
@@ -170,6 +171,7 @@ def _serve(namespace: argparse.Namespace) -> int:
     hangups = Hangups()
     settings = _settings_of(namespace)
     require_routes(settings)
+    refuse_unfit_files(settings)
     refuse_open_ports(settings)
     with contextlib.ExitStack() as sockets:
         ports = open_ports(settings, sockets)

@@ -209,6 +209,8 @@ class SidecarConsole:
 
     async def purge(self, request: PurgeRequest) -> dict[str, object]:
         scopes = self._scopes(request)
+        for scope in scopes:
+            self._edges(scope.route).observer.invalidated("purge")
         if request.is_soft:
             return _sum([await self._soften(scope) for scope in scopes])
         return _sum([await self._forget(scope) for scope in scopes])

@@ -98,7 +98,7 @@ class LineFormatter(logging.Formatter):
 
 def _plain(value: object) -> str:
     """A value as it is, or as a JSON string where it might be taken for more than a value."""
-    text = str(value)
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     if text.isascii() and text.isprintable() and text and not set(text) & set(' "='):
         return text
     return json.dumps(text)
@@ -114,15 +114,17 @@ def configure(level: str, *, is_json: bool = False, stream: TextIO | None = None
     The stream is stderr where none is given. Each call replaces what the last one set.
     """
     handler = _Handler(stream or sys.stderr)
-    handler.setFormatter(LineFormatter(is_json=is_json))
     handler.addFilter(Repeats())
     root = logging.getLogger()
     for earlier in [one for one in root.handlers if isinstance(one, _Handler)]:
         root.removeHandler(earlier)
     root.addHandler(handler)
-    set_level(level)
+    take(level, is_json=is_json)
 
 
-def set_level(level: str) -> None:
-    """Lets our lines from `level` on pass, and leaves the rest as it was configured."""
+def take(level: str, *, is_json: bool) -> None:
+    """Lets our lines from `level` on pass, and writes them so; the rest stays as configured."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, _Handler):
+            handler.setFormatter(LineFormatter(is_json=is_json))
     logging.getLogger(_PACKAGE).setLevel(level.upper())

@@ -44,13 +44,16 @@ from chunkside.upstream.wire import Times
 
 @dataclass(frozen=True, slots=True)
 class OpenRoute:
-    """`configured` holds all settings of the route. `close` lets go of its connections."""
+    """`configured` holds all settings of the route. `close` lets go of its connections.
+    `credential`: the sidecar's own there.
+    """
 
     configured: ConfiguredRoute
     route: Route
     edges: Edges
     gateway: Gateway
     close: Callable[[], Awaitable[None]]
+    credential: Credential | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,17 +146,17 @@ class CurrentRoutes:
             is_same_place = before.configured.upstream == configured.upstream
             if is_same_place and not differing(before.configured, configured):
                 return before
-            return self._route(configured, before.edges.upstream, before.close)
-        upstream = _upstream(
-            configured, self._ground, means.get(configured.prefix) or means_of(configured)
-        )
-        return self._route(configured, upstream, upstream.close)
+            return self._route(configured, before.edges.upstream, before.close, before.credential)
+        own = means.get(configured.prefix) or means_of(configured)
+        upstream = _upstream(configured, self._ground, own)
+        return self._route(configured, upstream, upstream.close, own.credential)
 
     def _route(
         self,
         configured: ConfiguredRoute,
         upstream: Upstream,
         close: Callable[[], Awaitable[None]],
+        credential: Credential | None,
     ) -> OpenRoute:
         settings, ground = configured.settings, self._ground
         edges = Edges(
@@ -169,7 +172,7 @@ class CurrentRoutes:
             shared=self.shared,
         )
         route = route_of(configured, ground.secret)
-        return OpenRoute(configured, route, edges, Gateway(edges), close)
+        return OpenRoute(configured, route, edges, Gateway(edges), close, credential)
 
 
 def means_of(configured: ConfiguredRoute) -> Means:

@@ -299,6 +299,7 @@ def test_namespaces_that_hold_nothing_leave_nothing_behind():
     for space in spaces[:2]:
         mark(index, b"/b?c", space)
     assert set(index.keys()) == {key(b"/b?c", space) for space in spaces[:2]}
+    assert index.partition_count == 2
     index.check_invariants()
 
 

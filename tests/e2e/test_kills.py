@@ -1,4 +1,4 @@
-"""Twenty SIGKILLs while bodies are being filled. The long form: `python -m tests.bench.kills`."""
+"""Ten SIGKILLs while bodies are being filled. The long form: `python -m tests.bench.kills`."""
 
 import secrets
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.kills import kill_often
 
-KILLS = 20
+KILLS = 10
 
 
 @pytest.mark.slow

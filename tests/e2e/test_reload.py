@@ -23,6 +23,8 @@ READ, REFUSED = "settings were read anew; ", "settings were read anew and stay a
 SUCCESSFUL = "chunkside_config_last_reload_successful"
 NAME = "cache.example.org"
 NOT_FOR_ALL = Script(status=401)
+# A few hundred in the long form: RELOADS=200 make test ARGS="tests/e2e/test_reload.py -k many"
+RELOADS = int(os.environ.get("RELOADS", "40"))
 SUCCEEDED_AT = "chunkside_config_last_reload_success_timestamp_seconds"
 
 
@@ -455,9 +457,7 @@ RIGHT = {
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-def test_two_hundred_reloads_under_load_give_no_wrong_answer_and_keep_nothing(
-    stack, tmp_path, near, far
-):
+def test_many_reloads_under_load_give_no_wrong_answer_and_keep_nothing(stack, tmp_path, near, far):
     for number in range(0, 8, 2):
         near.put(f"/c/{number}", b"near %d" % number)
         far.put(f"/c/{number + 1}", b"far %d" % (number + 1))
@@ -476,7 +476,7 @@ def test_two_hundred_reloads_under_load_give_no_wrong_answer_and_keep_nothing(
             one.reload(routes=told(round_))
     held = len(one.descriptors())
     with Crowd(one.sidecar.url, 4) as crowd:
-        for round_ in range(6, 206):
+        for round_ in range(6, 6 + RELOADS):
             one.reload(routes=told(round_))
             # Whoever asks from now on asks there.
             for number in range(2):
@@ -487,8 +487,8 @@ def test_two_hundred_reloads_under_load_give_no_wrong_answer_and_keep_nothing(
             assert exchange(one.sidecar.url, f"/guest-{round_}/c/1").body == b"far 1"
             assert exchange(one.sidecar.url, f"/guest-{round_ - 1}/c/1").status == 421
     assert crowd.wrong == []
-    assert crowd.answers > 1000
+    assert crowd.answers > 5 * RELOADS
     one.sidecar.wait_idle()
     wait_for(lambda: len(one.descriptors()) <= held + 4, f"about {held} descriptors")
     guests = set(re.findall(r'route="/(guest-\d+)"', one.metrics()))
-    assert guests == {"guest-205"}
+    assert guests == {f"guest-{5 + RELOADS}"}

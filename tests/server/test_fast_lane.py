@@ -662,3 +662,62 @@ async def test_an_answer_that_was_not_the_origin_s_whole_is_not_kept(streets):
     for _ in range(3):
         answer, is_taken = await street.ask(get(b"/a/c/4"))
         assert (answer.status, is_taken) == (503, False)
+
+
+# Clients that are traced.
+
+
+def traced(number, *lines):
+    parent = b"traceparent: 00-%032x-%016x-01" % (number + 1, number + 1)
+    return b"User-Agent: traced", parent, b"X-Request-Id: r%d" % number, *lines
+
+
+async def test_ids_that_are_new_each_time_keep_no_client_out(street):
+    for number in range(2):
+        await street.bring(get(HOLE, *traced(number)))
+    for number in range(2, 6):
+        for target, status in ((KEY, 200), (HOLE, 404)):
+            answer, is_taken = await street.ask(get(target, *traced(number)))
+            assert (answer.status, is_taken) == (status, True)
+        lines = traced(number, b"tracestate: a=%d" % number, b"Range: bytes=1-3")
+        assert (await street.ask(get(KEY, *lines)))[1]
+
+
+async def test_what_varies_by_an_id_is_not_answered_without_looking_at_it(street):
+    target = b"/a/c/varies"
+    vary = (b"Vary", b"X-Request-Id"), (b"Cache-Control", b"max-age=600")
+    street.house.origin.put(target, b"by id", etag=b'"six"', fields=vary)
+    for number in range(3):
+        await street.bring(get(target, *traced(number)))
+    await street.bring(get(target, b"User-Agent: traced"))
+    for number in range(3):
+        answer, is_taken = await street.ask(get(target, *traced(number)))
+        assert (answer.status, is_taken) == (200, False)
+    before = street.house.origin.count(path=target)
+    assert not await street.bring(get(target, *traced(99)))
+    assert street.house.origin.count(path=target) == before + 1
+
+
+async def test_an_id_that_is_a_credential_is_looked_at(streets):
+    names = frozenset({b"authorization", b"x-request-id"})
+    street = await streets(route=lambda route: replace(route, credential_names=names))
+    for number in range(4):
+        assert not await street.bring(get(KEY, *traced(number)))
+    # Each has brought it for itself.
+    assert street.house.origin.count(path=KEY) == 5
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"traceparent:  two spaces",
+        b"traceparent: caf\xc3\xa9",
+        b"traceparent: folded\r\n line",
+        b"traceparent: " + b"a" * 600,
+        b"X-Traceparent: a",
+    ],
+)
+async def test_an_id_that_is_out_of_the_ordinary_is_for_the_full_parser(street, line):
+    await street.bring(get(HOLE, b"User-Agent: traced"))
+    await street.bring(get(HOLE, b"User-Agent: traced"))
+    assert not await street.bring(get(HOLE, b"User-Agent: traced", line))

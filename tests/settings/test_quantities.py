@@ -14,11 +14,13 @@ from chunkside.settings.quantities import (
     count_parser,
     format_duration,
     format_percent,
+    format_share,
     format_size,
     format_size_rounded,
     parse_boolean,
     parse_duration,
     parse_list,
+    parse_share,
     parse_size,
     parse_size_or_share,
     parse_timeout,
@@ -71,6 +73,34 @@ def test_what_is_not_a_share_is_refused(wrong):
     with pytest.raises(NotAllowedError) as refusal:
         parse_size_or_share(wrong)
     assert "10%" in refusal.value.allowed
+
+
+@pytest.mark.parametrize(
+    ("spelled", "share", "shown"),
+    [
+        pytest.param("0", 0.0, "0", id="none"),
+        pytest.param("1", 1.0, "1", id="all"),
+        pytest.param("0.01", 0.01, "0.01", id="a fraction"),
+        pytest.param("1%", 0.01, "0.01", id="a percentage"),
+        pytest.param("100 %", 1.0, "1", id="all, with a space"),
+        pytest.param(0.25, 0.25, "0.25", id="a number from YAML"),
+        pytest.param(1, 1.0, "1", id="a whole one from YAML"),
+        pytest.param(1e-7, 1e-7, "0.0000001", id="a small one from YAML"),
+    ],
+)
+def test_a_share_of_all_is_read_and_shown(spelled, share, shown):
+    assert parse_share(spelled) == share
+    assert format_share(share) == shown
+    assert parse_share(shown) == share
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", "2", "101%", "-1", "all", "nan", "inf", True, None, [1], 1.5]
+)
+def test_what_is_no_share_of_all_is_refused(wrong):
+    with pytest.raises(NotAllowedError) as refusal:
+        parse_share(wrong)
+    assert "from 0 to 1" in refusal.value.allowed
 
 
 @pytest.mark.parametrize(
@@ -189,7 +219,14 @@ def test_a_share_that_is_shown_is_read_back(share):
 
 @given(st.one_of(st.text(), st.integers(), st.floats(), st.booleans(), st.none()))
 def test_whatever_comes_is_read_or_refused(anything):
-    for parse in (parse_size_or_share, parse_timeout, parse_boolean, count_parser(0), parse_list):
+    for parse in (
+        parse_size_or_share,
+        parse_share,
+        parse_timeout,
+        parse_boolean,
+        count_parser(0),
+        parse_list,
+    ):
         with contextlib.suppress(NotAllowedError):
             parse(anything)
 

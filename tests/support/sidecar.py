@@ -1,5 +1,6 @@
 """A sidecar as its own process, and the command line as its own process."""
 
+import json
 import os
 import re
 import signal
@@ -200,6 +201,9 @@ class Sidecar:
                 lines.append(line)
                 if found := _READY.match(line.rstrip()):
                     self._lines[found[1]] = found[2]
+                elif line.startswith("{") and '"message": "serving"' in line:
+                    told = json.loads(line)
+                    self._lines = {port: told[port][0].rstrip("/") for port in ("data", "admin")}
 
     def _is_ready(self) -> bool:
         if self._running.poll() is not None:

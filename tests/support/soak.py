@@ -52,12 +52,15 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a look found, when so many keys of the flood had been answered. Sizes in bytes."""
+    """What a look found, when so many keys of the flood had been answered. Sizes in bytes.
+    `series`: how many samples a scrape had.
+    """
 
     answered: int
     rss: int
     index_memory: int
     markers: int
+    series: int
 
 
 @dataclass(slots=True)
@@ -208,7 +211,7 @@ class _Soak:
         plan, looks = self._plan, len(self.report.readings)
         if self._answered * plan.looks >= (looks + 1) * plan.keys:
             # Taken before anybody else is asked whether it is time.
-            self.report.readings.append(Reading(self._answered, 0, 0, 0))
+            self.report.readings.append(Reading(self._answered, 0, 0, 0, 0))
             self.report.readings[looks] = reading = await self._look()
             self._told(reading)
             if self._asked[b"hot"] != plan.hot:
@@ -223,6 +226,7 @@ class _Soak:
             rss=self._sidecar.rss_anon_bytes(),
             index_memory=int(value_of(page, "chunkside_index_memory_bytes")),
             markers=int(value_of(page, 'chunkside_index_entries{kind="marker"}')),
+            series=sum(not line.startswith("#") for line in page.splitlines()),
         )
         for name, found, bound in (
             ("bytes of RssAnon", reading.rss, plan.rss_bound),

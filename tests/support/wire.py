@@ -21,6 +21,7 @@ from chunkside.server.front import Front, Lane, Timers
 from chunkside.server.handler import DataPort
 from chunkside.server.observer import Series
 from chunkside.server.peers import Peers
+from chunkside.server.request_lines import RequestLines
 from tests.support.fake_upstream import DEADLINE_SECONDS
 from tests.support.house import House
 from tests.support.turns import turns
@@ -97,6 +98,7 @@ async def data_port(
     beside: Iterable[House] = (),
     has_fast_lane: bool = True,
     peers: Peers | None = None,
+    lines: RequestLines | None = None,
 ) -> AsyncIterator[Port]:
     """The data port as app.py builds it, before a house's gateway and those of routes beside it.
 
@@ -104,7 +106,8 @@ async def data_port(
     """
     port = Port(0)
     houses = (house, *beside)
-    handler = DataPort([(each.route, each.gateway) for each in houses], port, INSTANCE, peers=peers)
+    routes = [(each.route, each.gateway) for each in houses]
+    handler = DataPort(routes, port, INSTANCE, peers=peers, lines=lines)
     if has_fast_lane and lane is None:
         lane = port.lane = FastLane(
             [(each.route, AtOnce(each.edges)) for each in houses],
@@ -113,6 +116,7 @@ async def data_port(
             handler.via,
             house.edges.clock,
             house.now.boot_seconds,
+            lines,
         )
     server = Server(
         handler,

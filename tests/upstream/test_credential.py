@@ -1,14 +1,17 @@
 """What secrets are read from, how they are sent, and how they are exchanged."""
 
 import asyncio
+import base64
+import json
 import logging
 import os
+import time
 from pathlib import Path
 
 import pytest
 
 from chunkside.upstream import watched
-from chunkside.upstream.credential import Credential, credential_line
+from chunkside.upstream.credential import Credential, credential_line, token_expiry
 from chunkside.upstream.watched import UnfitFile, Watched
 
 SECRET = "s3cr3t-t0k3n"
@@ -28,6 +31,53 @@ SECRET = "s3cr3t-t0k3n"
 def test_what_a_file_holds_becomes_a_field(tmp_path, kind, held, line):
     (tmp_path / "secret").write_bytes(held)
     assert credential_line(kind, tmp_path / "secret") == line
+
+
+def token(claims: object) -> bytes:
+    told = base64.urlsafe_b64encode(json.dumps(claims).encode()).rstrip(b"=")
+    return b"e30." + told + b".s3cr3t"
+
+
+@pytest.mark.parametrize(
+    ("line", "expires_at"),
+    [
+        ((b"Authorization", b"Bearer " + token({"exp": 1800000000})), 1800000000.0),
+        (
+            (b"Authorization", b"Bearer " + token({"exp": 1800000000.5, "a": "b"})),
+            1800000000.5,
+        ),
+        ((b"X-Token", token({"exp": 1800000000})), 1800000000.0),
+        ((b"Authorization", b"Bearer " + token({})), None),
+        ((b"Authorization", b"Bearer " + token({"exp": "1800000000"})), None),
+        ((b"Authorization", b"Bearer " + token({"exp": True})), None),
+        ((b"Authorization", b"Bearer " + token({"exp": -1})), None),
+        ((b"Authorization", b"Bearer " + token({"exp": 1 << 60})), None),
+        ((b"Authorization", b"Bearer " + token({"exp": float("nan")})), None),
+        ((b"Authorization", b"Bearer " + token([1])), None),
+        ((b"Authorization", b"Bearer a.b.c"), None),
+        ((b"Authorization", b"Bearer e30.!!!!.x"), None),
+        ((b"Authorization", b"Bearer e30." + b"W1tb" * 4000 + b".x"), None),
+        ((b"Authorization", b"Bearer opaque"), None),
+        ((b"Authorization", b"Basic dXNlcjpwYXNz"), None),
+    ],
+)
+def test_a_token_that_says_when_it_ends_is_believed_for_show(line, expires_at):
+    assert token_expiry(line) == expires_at
+
+
+async def test_it_is_told_when_the_secret_that_counts_was_read(tmp_path, at_once, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    mount = Mount(tmp_path, token({"exp": 5000}).decode())
+    credential = Credential("bearer", mount.file)
+    told = [(credential.loaded_at, credential.expires_at)]
+    for held in ("a b", token({"exp": 6000}).decode()):
+        now[0] += 100
+        mount.exchange(held)
+        await credential.line()
+        told.append((credential.loaded_at, credential.expires_at))
+    # What can't be used changes nothing.
+    assert told == [(1000, 5000), (1000, 5000), (1200, 6000)]
 
 
 @pytest.mark.parametrize(

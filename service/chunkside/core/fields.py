@@ -99,4 +99,6 @@ def _hop_by_hop_and(names: frozenset[bytes]) -> frozenset[bytes]:
 
 def list_members(value: bytes) -> list[bytes]:
     """Members of a comma-separated list of tokens, lower case, empty ones left out."""
+    if not value:
+        return []
     return [member for part in value.split(b",") if (member := part.strip(b" \t").lower())]

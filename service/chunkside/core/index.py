@@ -112,6 +112,11 @@ class Index:
         return self._held.key_count
 
     @property
+    def partition_count(self) -> int:
+        """Namespaces that hold something: origins, by whose credential it was learnt."""
+        return self._held.places.namespace_count
+
+    @property
     def total_bytes(self) -> int:
         """What all entries are charged of the byte budget."""
         return self._room.total_bytes

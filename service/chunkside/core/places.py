@@ -27,6 +27,11 @@ class Places:
         # Keys that are not their object's plain path, by object, so that a write finds them.
         self._spellings: dict[Object, set[CacheKey]] = {}
 
+    @property
+    def namespace_count(self) -> int:
+        """How many namespaces something lies in."""
+        return len(self._spaces)
+
     def find(self, key: CacheKey) -> int | None:
         return self.place(key.namespace, key.target)
 

@@ -47,6 +47,8 @@ def sidecar(upstream: str, cache_dir: Path, *, port: int, admin_port: int) -> It
         *("--cache-dir", str(cache_dir), "--min-free", "0"),
         # Whatever the environment says: this one has its one upstream.
         *("--routes", "[]"),
+        # It is the demo that talks, and it reads what the sidecar prints.
+        *("--log-format", "console", "--log-level", "warning", "--log-requests", "0"),
     ]
     # A process group of its own: Ctrl-C is for the demo, which ends its sidecar in good order.
     process = subprocess.Popen(  # noqa: S603

@@ -10,7 +10,6 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -19,10 +18,12 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from chunkside.core.routes import NO_ROUTE
+from chunkside.gateway.tries import tried
 from chunkside.metrics.families import (
     DURATION_BUCKETS,
     HELP,
     Answers,
+    CredentialReading,
     Durations,
     GaugeReading,
     Reload,
@@ -33,69 +34,42 @@ from chunkside.metrics.families import (
     reload_families,
     states,
 )
+from chunkside.metrics.labels import (
+    BREAKER_STATES,
+    EVICTION_REASONS,
+    KINDS,
+    METHODS,
+    REMOVAL_REASONS,
+    RESULTS,
+    SPARED_REASONS,
+    cause_label,
+    code_label,
+    method_label,
+)
+from chunkside.metrics.totals import Saved, Summary
 
 __all__ = [
+    "BREAKER_STATES",
     "DURATION_BUCKETS",
     "EVICTION_REASONS",
     "KINDS",
     "METHODS",
     "REMOVAL_REASONS",
     "RESULTS",
+    "SPARED_REASONS",
+    "CredentialReading",
     "GaugeReading",
     "Metrics",
     "Reload",
     "RouteMetrics",
+    "Saved",
     "Summary",
 ]
-
-RESULTS: Final = (
-    "error",
-    "bypass",
-    "collapsed",
-    "stale",
-    "revalidated",
-    "negative_hit",
-    "hit",
-    "miss",
-)
-METHODS: Final = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS"})
-KINDS: Final = ("body", "range", "marker")
-EVICTION_REASONS: Final = ("budget", "index_memory", "marker_cap", "free_space")
-REMOVAL_REASONS: Final = (
-    *EVICTION_REASONS,
-    "expired",
-    "retention",
-    "invalidated",
-    "purged",
-    "replaced",
-    "corrupt",
-)
-BREAKER_STATES: Final = ("closed", "open", "half_open")
-SPARED_REASONS: Final = ("breaker", "queue")
-_CODES: Final = {status.value: str(status.value) for status in HTTPStatus}
 
 Labels = TypeVar("Labels", bound=tuple[str, ...])
 
 _SERVED_FROM_STORE: Final = ("hit", "stale", "revalidated")
 _BROUGHT_FROM_ORIGIN: Final = ("miss", "collapsed")
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """Totals since the start, with the meaning that zarr's `CacheStore.cache_stats()` gives them.
-
-    `hits`: reads whose bytes came from the store (results hit, stale, revalidated); `misses`: reads
-    whose bytes came from the origin, also by way of another request's fill (miss, collapsed). A
-    negative hit is neither, and nor is what the cache had no say in (bypass) or could not answer
-    (error). `total_requests` is hits and misses together, and `hit_rate` hits in that, 0.0 of none.
-    """
-
-    hits: int
-    misses: int
-    negative_hits: int
-    evictions: int
-    total_requests: int
-    hit_rate: float
 
 
 class Metrics(Collector):
@@ -124,8 +98,10 @@ class Metrics(Collector):
         self._store_errors: Counter[tuple[str, str]] = Counter()
         self._sweeps = Durations()
         self._reload = Reload(is_successful=True, succeeded_at=time.time())
-        # Results of routes that are gone.
+        # Of routes that are gone: results, body bytes by result, requests to origins.
         self._gone: Counter[str] = Counter()
+        self._gone_bytes: Counter[str] = Counter()
+        self._gone_upstream = 0
         for kind in KINDS:
             for reason in REMOVAL_REASONS:
                 self._removals[kind, reason] = 0
@@ -160,6 +136,10 @@ class Metrics(Collector):
         """
         for (of, *_, result, _), series in self._requests.items():
             self._gone[result] += series.count if of == route else 0
+        for (of, result), answers in self._answers.items():
+            self._gone_bytes[result] += answers.body_bytes if of == route else 0
+        for (of, *_), count in self._upstream_requests.items():
+            self._gone_upstream += count if of == route else 0
         for of_route in (
             *(self._upstream_durations, self._upstream_retries, self._breakers),
             *(self._upstream_received, self._upstream_sent),
@@ -200,7 +180,7 @@ class Metrics(Collector):
         self, route: str, key_class: str, method: str, result: str, status: int | None
     ) -> Series:
         """What counts requests that are alike in all of this, for whoever has many of them."""
-        return self._series(route, key_class, _method(method), result, _code(status))
+        return self._series(route, key_class, method_label(method), result, code_label(status))
 
     def _series(self, *labels: str) -> Series:
         route, key_class, method, result, code = labels
@@ -215,7 +195,7 @@ class Metrics(Collector):
         self._removals[kind, reason] += count
 
     def invalidated(self, route: str, cause: str) -> None:
-        self._invalidations[route, cause] += 1
+        self._invalidations[route, cause_label(cause)] += 1
 
     def fill_ended(self, outcome: str) -> None:
         self._fills[outcome] += 1
@@ -223,7 +203,7 @@ class Metrics(Collector):
     def upstream_answered(
         self, route: str, key_class: str, method: str, status: int | None, seconds: float
     ) -> None:
-        self._upstream_requests[route, key_class, _method(method), _code(status)] += 1
+        self._upstream_requests[route, key_class, method_label(method), code_label(status)] += 1
         self._upstream_durations[route].observe(seconds)
 
     def upstream_retried(self, route: str) -> None:
@@ -258,10 +238,28 @@ class Metrics(Collector):
         at = time.time() if is_successful else self._reload.succeeded_at
         self._reload = Reload(is_successful, at)
 
-    def summary(self) -> Summary:
+    def saved(self) -> Saved:
+        results, sizes = self._by_result(), self._gone_bytes.copy()
+        for (_, result), answers in self._answers.items():
+            sizes[result] += answers.body_bytes
+        return Saved(
+            requests=results.total(),
+            without_origin=results["hit"] + results["negative_hit"],
+            negative_hits=results["negative_hit"],
+            collapsed=results["collapsed"],
+            upstream_requests=self._upstream_requests.total() + self._gone_upstream,
+            bytes_sent=sizes.total(),
+            bytes_from_store=sum(sizes[result] for result in _SERVED_FROM_STORE),
+        )
+
+    def _by_result(self) -> Counter[str]:
         by_result = self._gone.copy()
         for (_, _, _, result, _), series in self._requests.items():
             by_result[result] += series.count
+        return by_result
+
+    def summary(self) -> Summary:
+        by_result = self._by_result()
         hits = sum(by_result[result] for result in _SERVED_FROM_STORE)
         misses = sum(by_result[result] for result in _BROUGHT_FROM_ORIGIN)
         return Summary(
@@ -349,6 +347,7 @@ class RouteMetrics:
     def upstream_answered(
         self, key_class: str, method: str, status: int | None, seconds: float
     ) -> None:
+        tried()
         self.metrics.upstream_answered(self.route, key_class, method, status, seconds)
 
     def upstream_retried(self) -> None:
@@ -374,15 +373,6 @@ def _drop(counts: MutableMapping[Labels, Any], route: str) -> None:
     """Forgets what goes by labels of which the first is a route."""
     for labels in [labels for labels in counts if labels[0] == route]:
         del counts[labels]
-
-
-def _method(method: str) -> str:
-    return method if method in METHODS else "other"
-
-
-def _code(status: int | None) -> str:
-    """A label value: an origin that makes up statuses must not make up series."""
-    return "none" if status is None else _CODES.get(status, "other")
 
 
 def _registry(metrics: Metrics) -> CollectorRegistry:

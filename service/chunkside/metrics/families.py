@@ -22,8 +22,8 @@ DURATION_BUCKETS: Final = (
 BUCKET_NAMES: Final = (*map(repr, DURATION_BUCKETS), "+Inf")
 
 HELP: Final = {
-    "requests": "Requests that clients sent. Hit ratio: the rate of results hit and negative_hit by"
-    " that of all.",
+    "requests": "Requests that clients sent, by what became of them. Hit ratio: the rate of results"
+    " hit and negative_hit by that of all.",
     "responses": "Answers to clients; code none where no head was sent.",
     "request_duration_seconds": "From a request's head to the last byte of its answer.",
     "response_bytes": "Body bytes sent to clients, by the request's result.",
@@ -36,11 +36,16 @@ HELP: Final = {
     " (breaker), or too many waited for a connection (queue).",
     "upstream_breaker": "1 at the state that the origin is in: closed, it is asked; open, it has"
     " failed for some time and is left alone; half_open, one request finds out whether it is back.",
+    "upstream_credential_loaded_timestamp_seconds": "When the sidecar's own credential that is used"
+    " was read: at the start, and whenever its file was exchanged for a good one.",
+    "upstream_credential_expires_timestamp_seconds": "When the sidecar's own credential ends, where"
+    " it says so: exp of a JSON Web Token.",
     "upstream_received_bytes": "Body bytes that came from the origin.",
     "upstream_sent_bytes": "Body bytes that went to the origin.",
     "evictions": "Entries dropped to make room; where this rises steadily, the cache is too small.",
     "removals": "Entries that left the index, by what ended them; evictions are among them.",
-    "invalidations": "Writes and purges that made what was held invalid.",
+    "invalidations": "Writes by their method, purges (purge), and documents of arrays that were"
+    " found new or changed (metadata): each made what was held invalid.",
     "index_entries": "Entries held: bodies and ranges on disk, and markers, which are remembered"
     " absences.",
     "index_memory_bytes": "Memory that entries are charged.",
@@ -53,6 +58,9 @@ HELP: Final = {
     " gone. The byte budget doesn't know them.",
     "directory_bytes": "What directories of the cache take beside body files, by the last sweep of"
     " this process. The byte budget doesn't know them.",
+    "partitions": "Partitions that hold something: one for each credential of clients' that brought"
+    " it, and one for all without, of each origin. Where it grows with every request, credentials"
+    " change too often to share anything.",
     "fills_in_flight": "Fills that run now.",
     "fill_waiters": "Requests that fills serve now.",
     "fills": "Answers brought from the origin to be stored, by how that ended.",
@@ -66,11 +74,20 @@ HELP: Final = {
 
 
 @dataclass(frozen=True, slots=True)
+class CredentialReading:
+    """Wall-clock seconds; `expires_at` is None where it isn't known."""
+
+    loaded_at: float
+    expires_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class GaugeReading:
     """The state at this moment. Mappings go by kind of entry.
 
     `disk_free_bytes` is None where bodies are kept in memory, or where the disk doesn't say;
-    `directory_bytes` until this process has looked at them.
+    `directory_bytes` until this process has looked at them. `credentials`: the sidecar's own, by
+    route.
     """
 
     index_entries: Mapping[str, int]
@@ -84,6 +101,8 @@ class GaugeReading:
     directory_bytes: int | None
     fills_in_flight: int
     fill_waiters: int
+    partitions: int
+    credentials: Mapping[str, CredentialReading]
 
 
 @dataclass(slots=True)
@@ -128,10 +147,10 @@ class Series:
 
 
 def gauge_families(reading: GaugeReading) -> Iterator[Metric]:
-    yield _gauge_by_kind("index_entries", reading.index_entries)
-    yield _gauge_by_kind("index_memory_bytes", reading.index_memory_bytes)
+    yield _gauge_by("kind", "index_entries", reading.index_entries)
+    yield _gauge_by("kind", "index_memory_bytes", reading.index_memory_bytes)
     yield _gauge("index_memory_limit_bytes", reading.index_memory_limit_bytes)
-    yield _gauge_by_kind("stored_bytes", reading.stored_bytes)
+    yield _gauge_by("kind", "stored_bytes", reading.stored_bytes)
     yield _gauge("stored_limit_bytes", reading.stored_limit_bytes)
     if reading.disk_free_bytes is not None:
         yield _gauge("disk_free_bytes", reading.disk_free_bytes)
@@ -141,6 +160,8 @@ def gauge_families(reading: GaugeReading) -> Iterator[Metric]:
         yield _gauge("directory_bytes", reading.directory_bytes)
     yield _gauge("fills_in_flight", reading.fills_in_flight)
     yield _gauge("fill_waiters", reading.fill_waiters)
+    yield _gauge("partitions", reading.partitions)
+    yield from _credential_families(reading.credentials)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,12 +204,22 @@ def states(name: str, label: str, every: tuple[str, ...], by_route: Mapping[str,
     return family
 
 
+def _credential_families(by_route: Mapping[str, CredentialReading]) -> Iterator[Metric]:
+    loaded = {route: each.loaded_at for route, each in by_route.items()}
+    expires = {
+        route: each.expires_at for route, each in by_route.items() if each.expires_at is not None
+    }
+    for name, times in (("loaded", loaded), ("expires", expires)):
+        if times:
+            yield _gauge_by("route", f"upstream_credential_{name}_timestamp_seconds", times)
+
+
 def _gauge(name: str, value: float) -> Metric:
     return GaugeMetricFamily(f"chunkside_{name}", HELP[name], value=value)
 
 
-def _gauge_by_kind(name: str, values: Mapping[str, int]) -> Metric:
-    family = GaugeMetricFamily(f"chunkside_{name}", HELP[name], labels=["kind"])
-    for kind, value in values.items():
-        family.add_metric([kind], value)
+def _gauge_by(label: str, name: str, values: Mapping[str, float]) -> Metric:
+    family = GaugeMetricFamily(f"chunkside_{name}", HELP[name], labels=[label])
+    for labelled, value in values.items():
+        family.add_metric([labelled], value)
     return family

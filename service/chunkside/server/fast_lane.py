@@ -29,10 +29,17 @@ from chunkside.gateway.at_once import Absence, AtOnce, Bytes, Kept, Sitting
 from chunkside.gateway.ports import Clock
 from chunkside.server.head import Begun, begin_head, end_head, head_from_store
 from chunkside.server.observer import RequestObserver, Series
+from chunkside.server.request_lines import RequestLines
 
 _PLAIN_TARGET: Final = re.compile(rb"/[A-Za-z0-9._~!$&'()*+,;=:@/-]*")
 _RANGE: Final = re.compile(
     rb"(?:^|(?<=\r\n))range: (bytes=(?:[0-9]{1,18}-[0-9]{0,18}|-[0-9]{1,18}))\r\n", re.IGNORECASE
+)
+# What differs in every request of a client that is traced, and nothing is decided by.
+_ID_NAMES: Final = frozenset({b"traceparent", b"tracestate", b"x-request-id"})
+_IDS: Final = re.compile(
+    rb"(?:^|(?<=\r\n))(?:" + b"|".join(sorted(_ID_NAMES)) + rb"): [!-~][ -~]{0,511}\r\n(?![ \t])",
+    re.IGNORECASE,
 )
 _LINE_END: Final = b" HTTP/1.1\r\n"
 _MOST_BLOCKS: Final = 256
@@ -83,7 +90,7 @@ class FastLane:
     """`is_welcome`: whether a GET with these fields may ask at all, whatever its target.
     `boot_clock`: the one of `clock` that never steps, alone and so quicker.
 
-    `answered` counts what it took upon itself.
+    `lines`: where requests are told of. `answered` counts what it took upon itself.
     """
 
     def __init__(
@@ -94,8 +101,10 @@ class FastLane:
         via: bytes,
         clock: Clock,
         boot_clock: Callable[[], float],
+        lines: RequestLines | None = None,
     ) -> None:
         self.answered = 0
+        self._lines = RequestLines() if lines is None else lines
         self._is_welcome = is_welcome
         self._observer = observer
         self._via = via
@@ -109,11 +118,17 @@ class FastLane:
         self.take(routes)
 
     def take(self, routes: Iterable[tuple[Route, AtOnce]]) -> None:
-        """Answers by these from now on, and forgets what was judged by others."""
+        """Answers by these from now on, and forgets what was judged by others, and who was to be
+        told.
+        """
         self._at_once = {route.name: at_once for route, at_once in routes}
         self._routes = Routes(route for route, _ in routes)
         only = next(iter(self._routes))
         self._only_route = only if len(self._at_once) == 1 and not only.at else None
+        # Where they tell clients apart each of them has to be looked at.
+        self._overlooks_ids = all(
+            route.credential_names.isdisjoint(_ID_NAMES) for route in self._routes
+        )
         # By header block; None for what the full parser has to see each time.
         self._known: dict[bytes, _Seats | None] = {}
         self._answers: dict[bytes, _Answer] = {}
@@ -143,13 +158,19 @@ class FastLane:
         if b"ange: bytes=" in block and (found := _RANGE.search(block)):
             range_value = found[1]
             block = block[: found.start()] + block[found.end() :]
-        seats = self._known.get(block)
+        seats, is_traced = self._known.get(block), False
+        if seats is None and self._overlooks_ids:
+            bare = _IDS.sub(b"", block)
+            is_traced = len(bare) < len(block)
+            seats, block = self._known.get(bare), bare
         if seats is None:
             self._meet(block)
             return False
         if transport.get_write_buffer_size() > _MOST_QUEUED_BYTES or transport.is_closing():
             return False
-        return self._answer(seats, target, range_value, transport, head, started)
+        return self._answer(
+            *(seats, target, range_value, transport, head, started), is_traced=is_traced
+        )
 
     def _answer(
         self,
@@ -159,6 +180,8 @@ class FastLane:
         transport: asyncio.Transport,
         head: bytes,
         started: float,
+        *,
+        is_traced: bool,
     ) -> bool:
         if _PLAIN_TARGET.fullmatch(target) is None or target[-1:] == b"/":
             return False
@@ -171,12 +194,17 @@ class FastLane:
         asked = route.origin_path(target) if route.prefix or route.at else target
         key_class, now = class_of_path(asked, route.metadata_names), self._clock.now()
         found = self._at_once[route.name].find(sitting, asked, key_class, range_value, now)
-        if found is None:
+        if found is None or (is_traced and isinstance(found, Bytes) and found.stored.variant):
+            # It may vary by what was overlooked.
             return False
         content = self._write(found, transport, int(now.wall))
         status = _status(found)
         result: Result = "negative_hit" if isinstance(found, Absence) else "hit"
         series = self._observer.series(route.name, key_class, "GET", result, status)
+        if self._lines.share:
+            series = self._lines.series(
+                *(head, series), route=route.name, key_class=key_class, result=result, status=status
+            )
         self.answered += 1
         series.ended(_size(found), self._boot_clock() - started)
         if content is not None and self._comes_again(head):

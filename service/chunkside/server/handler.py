@@ -7,11 +7,13 @@ import socket
 import struct
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import HttpVersion, HttpVersion10, HttpVersion11, web
 
 from chunkside.aiohttp_internals import RawResponse
+from chunkside.core.cache_status import Result
 from chunkside.core.cors import is_preflight
 from chunkside.core.decision import Refuse
 from chunkside.core.fields import Fields
@@ -21,13 +23,17 @@ from chunkside.core.routes import Routes
 from chunkside.gateway.errors import BodyTorn
 from chunkside.gateway.gateway import Gateway
 from chunkside.gateway.reply import CAPABILITIES, Reply, own_answer, problem_reply, refusal
+from chunkside.gateway.tries import Tries, counted
 from chunkside.server.head import Connection, render_head
 from chunkside.server.intake import OUT_OF_STEP, Upload, judge_error, judge_framing, judge_neighbour
 from chunkside.server.observer import RequestObserver
 from chunkside.server.peers import Peers
+from chunkside.server.request_lines import RequestLines, Told
 
 _SET_COOKIE: Final = frozenset({b"set-cookie", b"set-cookie2"})
 _NO_BODY: Final = frozenset({204, 304})
+_TORN: Final = "body-torn"
+_NO_FIELDS: Final = Fields()
 
 
 _Seat = tuple[Route, Gateway]
@@ -36,7 +42,7 @@ _Seat = tuple[Route, Gateway]
 class DataPort:
     """`instance` is this process's name in `Via`, by which a loop is known. `allowed_hosts`: names
     in lower case that are answered for beside those that nobody outside can point here. `peers`:
-    who may ask at all.
+    who may ask at all. `lines`: where requests are told of.
     """
 
     def __init__(
@@ -46,8 +52,10 @@ class DataPort:
         instance: str,
         allowed_hosts: frozenset[bytes] = frozenset(),
         peers: Peers | None = None,
+        lines: RequestLines | None = None,
     ) -> None:
         self._observer = observer
+        self._lines = RequestLines() if lines is None else lines
         self._instance = instance.encode()
         self.via = b"1.1 " + self._instance
         self.take(routes, allowed_hosts, peers or Peers())
@@ -67,8 +75,14 @@ class DataPort:
         self._peers = peers
 
     async def __call__(self, http: web.BaseRequest) -> web.StreamResponse:
-        started = time.perf_counter()
-        fields = Fields(http.raw_headers)
+        exchange = _Exchange(http, Fields(http.raw_headers), time.perf_counter())
+        if not self._lines.wants_one():
+            return await self._answer(exchange)
+        with counted() as exchange.tries:
+            return await self._answer(exchange)
+
+    async def _answer(self, exchange: _Exchange) -> web.StreamResponse:
+        http, fields = exchange.http, exchange.fields
         upload = Upload(http, fields) if http.body_exists else None
         name, request = self._understand(http, fields)
         seat = self._seats.get(name)
@@ -84,10 +98,7 @@ class DataPort:
                 reply = await self._ask(seat, request, upload)
             except asyncio.CancelledError:
                 # The client has gone, and nobody was answered.
-                self._observer.request_ended(
-                    *(name, key_class, http.method, "error", None, 0),
-                    time.perf_counter() - started,
-                )
+                self._ended(exchange, name, key_class, None)
                 raise
         if not isinstance(request, Reply):
             _tell_pages(seat, reply, fields)
@@ -98,16 +109,29 @@ class DataPort:
             return await sending.send()
         finally:
             reply.release()
+            self._ended(exchange, name, key_class, sending)
+
+    def _ended(
+        self, exchange: _Exchange, route: str, key_class: str, sending: _Sending | None
+    ) -> None:
+        """Counts one request, and tells of it. `sending`: None where nobody was answered."""
+        method, tries = exchange.http.method, exchange.tries
+        seconds = time.perf_counter() - exchange.started
+        result: Result = "error"
+        status, size, cache_status, fault = None, 0, None, None
+        if sending is not None:
+            reply, size, fault = sending.reply, sending.body_bytes, sending.fault
             result = "error" if sending.is_torn else reply.result
-            self._observer.request_ended(
-                name,
-                key_class,
-                http.method,
-                result,
-                reply.status,
-                sending.body_bytes,
-                time.perf_counter() - started,
-            )
+            status, cache_status = reply.status, reply.cache_status
+        self._observer.request_ended(route, key_class, method, result, status, size, seconds)
+        if tries is None and fault is None:
+            return
+        target = _raw_target(exchange.http)
+        known = method, target, exchange.fields, route, key_class, result, status, size, seconds
+        if tries is not None:
+            self._lines.tell(Told(*known, cache_status, tries.count))
+        elif fault is not None:
+            self._lines.tell_fault(Told(*known, cache_status), fault)
 
     async def _ask(self, seat: _Seat, request: Request, upload: Upload | None) -> Reply:
         route, gateway = seat
@@ -149,7 +173,7 @@ class DataPort:
         if http.method == "CONNECT":
             # Its target is no path (RFC 9112 §3.2.3), and it is refused whatever that names.
             return next(iter(self._routes)).at + b"/"
-        return http.raw_path.encode("utf-8", "surrogateescape")
+        return _raw_target(http)
 
     def _refuse(
         self, version: HttpVersion, method: str, target: bytes, fields: Fields
@@ -184,7 +208,7 @@ class DataPort:
             )
         else:
             route, reply = None, refusal(judge_error(error))
-        self._count(route, http.method, reply)
+        self._count(route, http.method, reply, _raw_target(http))
         return _response(http, reply, self.via, keeps_alive=False)
 
     def admits(self, transport: asyncio.BaseTransport) -> bool:
@@ -228,10 +252,41 @@ class DataPort:
         connection = Connection(is_http_10=False, keeps_alive=False)
         return render_head(reply, self.via, connection) + reply.body
 
-    def _count(self, route: Route | Refuse | None, method: str, reply: Reply) -> None:
-        """Counts what no gateway was asked for."""
-        name, sent = self._routes.name_of(route), reply.length or 0
-        self._observer.request_ended(name, "chunk", method, "error", reply.status, sent, 0.0)
+    def _count(
+        self, route: Route | Refuse | None, method: str, reply: Reply, target: bytes | None = None
+    ) -> None:
+        """Counts and tells what no gateway was asked for."""
+        name, size = self._routes.name_of(route), reply.length or 0
+        self._observer.request_ended(name, "chunk", method, "error", reply.status, size, 0.0)
+        fault, is_wanted = _fault(reply), self._lines.wants_one()
+        if fault is None and not is_wanted:
+            return
+        known = method, target, _NO_FIELDS, name, "chunk", reply.result, reply.status, size, 0.0
+        told = Told(*known, reply.cache_status)
+        if is_wanted:
+            self._lines.tell(told)
+        elif fault is not None:
+            self._lines.tell_fault(told, fault)
+
+
+@dataclass(slots=True)
+class _Exchange:
+    """A request as it came. `tries`: of one that gets a log line."""
+
+    http: web.BaseRequest
+    fields: Fields
+    started: float
+    tries: Tries | None = None
+
+
+def _raw_target(http: web.BaseRequest) -> bytes:
+    return http.raw_path.encode("utf-8", "surrogateescape")
+
+
+def _fault(reply: Reply) -> str | None:
+    """What kind of failure of this sidecar's an answer tells of; None where it doesn't."""
+    is_own = reply.result == "error" and reply.status >= 500
+    return reply.cache_status.detail if is_own else None
 
 
 def _tell_pages(seat: _Seat | None, reply: Reply, asked: Fields) -> None:
@@ -248,14 +303,18 @@ class _Sending:
     ) -> None:
         """`is_in_step`: what follows on the connection can be trusted to be the next request."""
         self._http = http
-        self._reply = reply
+        self.reply = reply
         self._via = via
         self._is_in_step = is_in_step
         self.body_bytes = 0
         self.is_torn = False
 
+    @property
+    def fault(self) -> str | None:
+        return _TORN if self.is_torn else _fault(self.reply)
+
     async def send(self) -> web.StreamResponse:
-        http, reply = self._http, self._reply
+        http, reply = self._http, self.reply
         keeps_alive = (
             bool(http.keep_alive) and self._is_in_step and not _ends_with_connection(http, reply)
         )

@@ -202,6 +202,9 @@ Timeout = Annotated[float, PlainValidator(quantities.parse_timeout), _duration_s
 Wait = Annotated[float, PlainValidator(quantities.parse_wait), _duration_shape]
 Count = Annotated[int, PlainValidator(quantities.count_parser(0)), Shape("N")]
 Several = Annotated[int, PlainValidator(quantities.count_parser(1)), Shape("N")]
+Share = Annotated[
+    float, PlainValidator(quantities.parse_share), Shape("SHARE", quantities.format_share)
+]
 Switch = Annotated[
     bool,
     PlainValidator(quantities.parse_boolean),
@@ -291,4 +294,9 @@ LogLevel = Annotated[
     Literal["debug", "info", "warning", "error"],
     PlainValidator(quantities.choice_parser("debug", "info", "warning", "error")),
     Shape("debug|info|warning|error"),
+]
+LogFormat = Annotated[
+    Literal["console", "json"],
+    PlainValidator(quantities.choice_parser("console", "json")),
+    Shape("console|json"),
 ]

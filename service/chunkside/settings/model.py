@@ -16,10 +16,12 @@ from chunkside.settings.kinds import (
     Duration,
     HostNames,
     Listens,
+    LogFormat,
     LogLevel,
     Loop,
     Networks,
     Shape,
+    Share,
     Switch,
     Timeout,
     Upstream,
@@ -130,6 +132,17 @@ class _SidecarSettings(BaseSettings):
         "SIGTERM cuts them off",
     )
     log_level: LogLevel = Field(default="info", description="`debug`, `info`, `warning` or `error`")
+    log_format: LogFormat = Field(
+        default="console",
+        description="Log lines, on stderr: `console` is `key=value`, on a terminal and elsewhere; "
+        "`json` is one object a line, and nothing else is written, to stdout neither",
+    )
+    log_requests: Share = Field(
+        default=0.0,
+        description="Share of requests that get a log line each, from `0` (none) to `1` (all), "
+        "whatever `log_level` is. Values of query parameters are left out unless they are known "
+        "to hold no secret",
+    )
 
     @classmethod
     def settings_customise_sources(

@@ -29,11 +29,13 @@ DURATIONS = "a duration such as 300, 300s, 250ms, 5m, 1h, 7d or infinity"
 TIMEOUTS = "a finite duration above zero such as 8, 8s, 250ms or 5m"
 WAITS = "a finite duration such as 0, 10s, 250ms or 5m"
 BOOLEANS = "true or false"
+SHARES = "a share from 0 to 1 such as 0.01 or 1%"
 
 _NUMBER = r"(\d{1,30}(?:\.\d{1,30})?)"
 _QUANTITY = re.compile(_NUMBER + r"\s*([A-Za-z]*)", re.ASCII)
 _PERCENT = re.compile(_NUMBER + r"\s*%", re.ASCII)
 _COUNT = re.compile(r"\d{1,18}", re.ASCII)
+_SHARE = re.compile(r"\d{1,30}(?:\.\d{1,30})?(?:e-\d{1,2})?", re.ASCII)
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
 _BYTES_PER_UNIT: dict[str, int] = {
@@ -173,6 +175,25 @@ def parse_list(value: object) -> tuple[str, ...]:
     if "" in split:
         raise NotAllowedError("holds an empty item", "texts, separated by commas")
     return tuple(split)
+
+
+def parse_share(value: object) -> float:
+    """A share of all, from 0 to 1."""
+    text = str(value).strip() if isinstance(value, (int, float, str)) else ""
+    percent, number = _PERCENT.fullmatch(text), _SHARE.fullmatch(text)
+    if isinstance(value, bool) or (percent is None and number is None):
+        raise NotAllowedError("not a share", SHARES)
+    share = float(number[0]) if number is not None else 0.0
+    if percent is not None:
+        share = float(Fraction(percent[1]) / 100)
+    if share > 1:
+        raise NotAllowedError("more than all", SHARES)
+    return share
+
+
+def format_share(share: float) -> str:
+    """`parse_share` reads it back."""
+    return f"{share:.15f}".rstrip("0").rstrip(".")
 
 
 def format_size(size_bytes: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import re
 import stat
@@ -16,6 +17,8 @@ CredentialKind = Literal["bearer", "basic", "header"]
 Line = tuple[bytes, bytes]
 
 _MOST_BYTES: Final = 32 << 10
+# What a double holds to the second, and no date reaches.
+_MOST_SECONDS: Final = 1 << 53
 _CONTROL: Final = re.compile(rb"[\x00-\x1f\x7f]")
 _NAME: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # What frames a request, or says where it goes.
@@ -72,11 +75,39 @@ def _secret(file: Path) -> bytes:
     return secret
 
 
+def token_expiry(line: Line) -> float | None:
+    """What `exp` of a JSON Web Token (RFC 7519 §4.1.4) says; None of anything else.
+
+    It is shown, and nothing is decided by it: nobody has looked at the signature.
+    """
+    parts = line[1].removeprefix(b"Bearer ").split(b".")
+    if len(parts) != 3:
+        return None
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + b"=" * (-len(parts[1]) % 4)))
+    except (ValueError, RecursionError):
+        return None
+    expiry = claims.get("exp") if isinstance(claims, dict) else None
+    if not isinstance(expiry, (int, float)) or isinstance(expiry, bool):
+        return None
+    return float(expiry) if 0 <= expiry < _MOST_SECONDS else None
+
+
 class Credential:
     """Also after its file was exchanged. Raises UnfitFile."""
 
     def __init__(self, kind: CredentialKind, file: Path) -> None:
         self._watched = Watched({"upstream_auth_file": file}, lambda: credential_line(kind, file))
+
+    @property
+    def loaded_at(self) -> float:
+        """When the secret that is used was read, by the wall clock."""
+        return self._watched.read_at
+
+    @property
+    def expires_at(self) -> float | None:
+        """When it ends, by the wall clock; None where it doesn't say so itself."""
+        return token_expiry(self._watched.held)
 
     async def line(self) -> Line:
         return await self._watched.current()

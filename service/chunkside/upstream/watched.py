@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Generic, TypeVar
@@ -29,10 +30,11 @@ class Watched(Generic[Held]):
 
     `files`: by the settings that name them. Once they became useless that is said, once, and what
     was read before goes on counting. All but the first reading is done in a thread, by one at a
-    time.
+    time. `read_at`: when what counts was read, by the wall clock.
     """
 
     def __init__(self, files: Mapping[str, Path], read: Callable[[], Held]) -> None:
+        self.read_at = time.time()
         self._name = ", ".join(f"{setting} {file}" for setting, file in files.items())
         self._files = tuple(files.values())
         self._read = read
@@ -40,6 +42,11 @@ class Watched(Generic[Held]):
         self._looked_at = float("-inf")
         self._looking: asyncio.Task[None] | None = None
         self._marks, self._held = self._marks_and_held()
+
+    @property
+    def held(self) -> Held:
+        """What counts now; looks at nothing."""
+        return self._held
 
     async def current(self) -> Held:
         now = asyncio.get_running_loop().time()
@@ -69,6 +76,7 @@ class Watched(Generic[Held]):
             self._is_useless = True
             return
         self._marks, self._held, self._is_useless = marks, held, False
+        self.read_at = time.time()
         log.info("%s was read again", self._name)
 
     def _marks_and_held(self) -> tuple[tuple[_Mark, ...], Held]:
