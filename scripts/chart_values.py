@@ -224,6 +224,8 @@ def _kind_schema(field: FieldInfo, shape: Shape) -> Schema:
             return _number_or_text(f"auto|{_SIZE}")
         case "auto|SIZE|PERCENT":
             return _number_or_text(f"auto|{_SIZE}|{_PERCENT}")
+        case "SHARE":
+            return _share_schema()
         case "N":
             return {"type": "integer", "minimum": 0 if is_allowed(field, "0") else 1}
         case "DIR" | "FILE":
@@ -231,7 +233,9 @@ def _kind_schema(field: FieldInfo, shape: Shape) -> Schema:
         case choices if "|" in choices:
             return {"enum": choices.split("|")}
         case other:
-            raise SystemExit(f"no schema is known for settings of the kind {other}")
+            raise SystemExit(
+                f"scripts/chart_values.py has no schema for settings that take {other}"
+            )
 
 
 def _duration_schema(field: FieldInfo) -> Schema:
@@ -242,6 +246,11 @@ def _duration_schema(field: FieldInfo) -> Schema:
         return schema
     # Helm's patterns know no lookahead.
     return {**schema, "not": {"anyOf": [{"const": 0}, {"type": "string", "pattern": f"^{_ZERO}$"}]}}
+
+
+def _share_schema() -> Schema:
+    number, text = _number_or_text(rf"0(\.[0-9]{{1,9}})?|1(\.0{{1,9}})?|{_PERCENT}")["anyOf"]
+    return {"anyOf": [{**number, "maximum": 1}, text]}
 
 
 def _number_or_text(pattern: str) -> Schema:

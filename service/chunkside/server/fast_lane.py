@@ -144,6 +144,9 @@ class FastLane:
         if not is_true or (started >= known.until and not self._renew(data, known)):
             self._forget(data)
             return False
+        sampler = known.at_once.sampler
+        if sampler is not None and not sampler.passes():
+            return False
         transport.write(known.content)
         self.answered += 1
         known.series.ended(_size(known.found), self._boot_clock() - started)
