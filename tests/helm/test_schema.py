@@ -228,9 +228,8 @@ def takes(schema: dict[str, Any], value: object) -> bool:
     kinds = (int,) if schema["type"] == "integer" else (int, float)
     if not isinstance(value, kinds) or isinstance(value, bool):
         return False
-    return value >= schema.get("minimum", value) and value > schema.get(
-        "exclusiveMinimum", value - 1
-    )
+    least, most = schema.get("minimum", value), schema.get("maximum", value)
+    return least <= value <= most and value > schema.get("exclusiveMinimum", value - 1)
 
 
 @pytest.mark.parametrize("chart", ["chunkside", "chunkside-sidecar"])
