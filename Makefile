@@ -13,7 +13,7 @@ EXTRAS ?=
 DIST ?= dist
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check servers ship-servers clients suite image image-test dist sbom pod-memory bench bench-flood bench-readers soak sharing faults mutants docs-figures lock clean \
+.PHONY: help run demo test check servers ship-servers clients suite image image-test dist sbom pod-memory bench bench-flood bench-readers soak sharing audits faults mutants docs-figures lock clean \
 	need-python run-venv demo-venv dev-venv
 
 help:
@@ -31,6 +31,7 @@ help:
 	@echo 'make bench | bench-flood | bench-readers   beside nginx and Varnish: speed, what a flood leaves, real readers'
 	@echo 'make pod-memory                      4 GiB twice and two million absent keys within 256 MiB'
 	@echo 'make soak | sharing                  long runs, of one sidecar and of three on one directory'
+	@echo 'make audits                          ten thousand audited reads under writes: nothing may be called wrong'
 	@echo 'make faults                          origins that fail in every way; writes the table of docs/faults.md'
 	@echo 'make mutants                         do the tests notice a broken rule?'
 	@echo 'make docs-figures                    figures and tables of README and docs (ARGS=--tables: no demo)'
@@ -146,6 +147,10 @@ soak: $(if $(wildcard tests/bench/soak.py),dev-venv)
 sharing: $(if $(wildcard tests/bench/sharing.py),dev-venv)
 	@test -f tests/bench/sharing.py || { echo 'sharing: nothing to run yet' >&2; exit 2; }
 	.venv-dev/bin/python -m tests.bench.sharing $(ARGS)
+
+audits: $(if $(wildcard tests/bench/audits.py),dev-venv)
+	@test -f tests/bench/audits.py || { echo 'audits: nothing to run yet' >&2; exit 2; }
+	.venv-dev/bin/python -m tests.bench.audits $(ARGS)
 
 faults: $(if $(wildcard tests/bench/faults.py),dev-venv)
 	@test -f tests/bench/faults.py || { echo 'faults: nothing to run yet' >&2; exit 2; }

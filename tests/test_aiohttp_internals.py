@@ -1,6 +1,6 @@
 """The canary: every private part of aiohttp that is used exists, and behaves as it is used.
 
-Where a new minor version turns this red, read chunkside/aiohttp_internals.py against it.
+Where a new minor version turns this red, read chunkside/aiohttp_internals against it.
 """
 
 import asyncio
@@ -19,17 +19,14 @@ from aiohttp.client_reqrep import ClientRequest, ClientResponse
 from aiohttp.http_writer import StreamWriter
 from yarl import URL
 
-from chunkside import aiohttp_internals
-from chunkside.aiohttp_internals import (
+from chunkside.aiohttp_internals import UnfitAiohttp, asking, check_aiohttp, serving
+from chunkside.aiohttp_internals.asking import Client, Question
+from chunkside.aiohttp_internals.serving import (
     LONGEST_FIELD,
     LONGEST_TARGET,
-    Client,
     Handler,
-    Question,
     RawResponse,
     Server,
-    UnfitAiohttp,
-    check_aiohttp,
     is_idle,
     send_continue,
     which_is_too_large,
@@ -469,7 +466,7 @@ def test_a_read_ends_with_its_client_and_a_write_goes_on(runner, method, goes_on
 )
 def test_the_client_sends_the_exact_target(runner, target):
     async def scenario():
-        async with RawOrigin(OK) as origin, asking() as ask:
+        async with RawOrigin(OK) as origin, a_client() as ask:
             assert await (await ask("GET", origin, target)).read() == b"ok"
             [heard] = origin.heard
             assert heard.request_line == b"GET " + target + b" HTTP/1.1"
@@ -483,7 +480,7 @@ def test_the_client_sends_the_exact_target(runner, target):
 
 
 @asynccontextmanager
-async def asking(connections=2):
+async def a_client(connections=2):
     client = Client(connections, 1 << 16)
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=5.0, sock_read=5.0)
 
@@ -505,10 +502,10 @@ def test_a_write_trusts_no_connection_that_was_quiet(
     runner, monkeypatch, method, seconds, connections
 ):
     """Servers close such ones, and nobody would know what came of it."""
-    monkeypatch.setattr(aiohttp_internals, "WRITES_TRUST_SECONDS", seconds)
+    monkeypatch.setattr(asking, "WRITES_TRUST_SECONDS", seconds)
 
     async def scenario():
-        async with RawOrigin(OK) as origin, asking(connections=1) as ask:
+        async with RawOrigin(OK) as origin, a_client(connections=1) as ask:
             for asked in ("GET", method):
                 await (await ask(asked, origin)).read()
             assert (origin.connections, len(origin.heard)) == (connections, 2)
@@ -525,7 +522,7 @@ def test_connections_that_are_kept_count_too_and_the_quietest_makes_room(runner)
             RawOrigin(OK) as one,
             RawOrigin(OK) as two,
             RawOrigin(OK) as three,
-            asking(connections=2) as ask,
+            a_client(connections=2) as ask,
         ):
             for origin in (one, two, one, three):
                 await (await ask("GET", origin)).read()
@@ -544,7 +541,7 @@ def test_the_client_never_sends_again_by_itself(runner, method):
         await (OK if heard.number == 1 else closes)(heard, writer)
 
     async def scenario():
-        async with RawOrigin(speak) as origin, asking() as ask:
+        async with RawOrigin(speak) as origin, a_client() as ask:
             await (await ask("GET", origin)).read()
             with pytest.raises(aiohttp.ServerDisconnectedError):
                 await ask(method, origin)
@@ -554,7 +551,7 @@ def test_the_client_never_sends_again_by_itself(runner, method):
 
 
 def test_every_private_name_that_is_used_is_in_the_list_above():
-    source = inspect.getsource(aiohttp_internals)
+    source = inspect.getsource(asking) + inspect.getsource(serving)
     this = Path(__file__).read_text()
     ours = {"_head", "_announced", "_is_chunked", "_whole", "_keep_alive", "_error_page", "_url"}
     ours |= {"_kwargs", "_is_half_closed", "_half_closed", "_newest", "_is_answered"}

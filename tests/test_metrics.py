@@ -47,6 +47,8 @@ FAMILIES = {
     "chunkside_upstream_request_duration_seconds": ("histogram", {"route"}),
     "chunkside_upstream_retries": ("counter", {"route"}),
     "chunkside_upstream_spared": ("counter", {"route", "reason"}),
+    "chunkside_audits": ("counter", {"kind", "verdict"}),
+    "chunkside_audits_left_out": ("counter", {"reason"}),
     "chunkside_upstream_breaker": ("gauge", {"route", "state"}),
     "chunkside_upstream_received_bytes": ("counter", {"route"}),
     "chunkside_upstream_sent_bytes": ("counter", {"route"}),

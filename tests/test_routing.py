@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,8 +13,8 @@ from chunkside.core.index import Index
 from chunkside.core.request import Request
 from chunkside.gateway.reply import Reply
 from chunkside.metrics import Metrics
-from chunkside.routing import CurrentRoutes, Ground, OpenRoute
-from chunkside.settings import ConfiguredRoute, load_settings, require_routes
+from chunkside.routing import CurrentRoutes, Ground, OpenRoute, policy_of
+from chunkside.settings import ConfiguredRoute, UpstreamAddress, load_settings, require_routes
 from chunkside.store.memory import MemoryBodyStore
 from chunkside.store.stamps import MemoryStampTable
 from tests.support.house import HandClock
@@ -151,3 +152,32 @@ async def test_two_hundred_changes_leave_no_task_no_connection_and_no_series(ori
     assert 'route="/guest-199"' in shown
     assert 'route="/guest-198"' not in shown
     await routes.close()
+
+
+async def test_a_running_route_begins_and_ends_to_audit_and_to_observe(origin):
+    routes = CurrentRoutes((), ground_of())
+    told = {"prefix": "/a", "upstream": origin.url}
+    routes.change(configured(told), {})
+    [quiet] = routes.open
+    assert quiet.gateway.audits.sampler is None
+    routes.change(configured({**told, "audit_share": "50%"}), {})
+    [auditing] = routes.open
+    assert auditing.gateway.audits.sampler is not None
+    assert auditing.edges.upstream is quiet.edges.upstream
+    routes.change(configured({**told, "audit_share": "50%", "mode": "observe"}), {})
+    [observing] = routes.open
+    assert (await ask(observing, b"/a/x")).cache_status.detail == "observe"
+    assert observing.gateway.audits.sampler is None
+    await routes.shared.tasks.finish(5.0)
+    await routes.close()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "is_store"),
+    [("s3", True), ("gs", True), ("az", True), ("http", False), ("https", False)],
+)
+def test_an_object_store_is_known_by_its_scheme(scheme, is_store):
+    [route] = configured({"prefix": "/a", "upstream": "http://bucket"})
+    there = UpstreamAddress(scheme, "bucket", 443, "")
+    policy = policy_of(replace(route, upstream=there), 1 << 30)
+    assert policy.is_object_store is is_store

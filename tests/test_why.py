@@ -6,8 +6,12 @@ from dataclasses import replace
 import pytest
 
 from chunkside.core.decision import Refuse
+from chunkside.core.entry import Now
 from chunkside.core.fields import Fields
 from chunkside.core.freshness import Policy
+from chunkside.core.key import Object
+from chunkside.gateway.findings import subject_of
+from chunkside.gateway.invalidations import Invalidations
 from chunkside.routing import OpenRoute
 from chunkside.server.why_page import WhyRequest
 from chunkside.settings import ConfiguredRoute, Settings
@@ -116,9 +120,7 @@ async def test_what_a_write_fell_on_is_forgotten_and_that_is_said(house):
     await learn(house, HOLE)
     house.edges.stamps.renew(house.key(HOLE).object, ends=None)
     told = await why(house, HOLE)
-    assert told["verdict"].startswith(
-        "Nothing is remembered of it (a write or a purge has made it forgotten just now)"
-    )
+    assert told["verdict"].endswith(" A write or a purge has made it forgotten just now.")
     assert "forgotten just now" not in (await why(house, HOLE))["verdict"]
 
 
@@ -244,3 +246,107 @@ async def test_what_has_an_origin_s_own_lifetime_tells_it(house):
     await learn(house, b"/a/c/5")
     told = await why(house, b"/a/c/5")
     assert (told["held"][0]["origin_lifetime"], told["held"][0]["ttl"]) == (60.0, 60.0)
+
+
+# What was invalidated a moment ago.
+
+
+async def said_of(house, target):
+    told = await why(house, target)
+    assert told["verdict"].startswith("Nothing is remembered of it")
+    return told
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH"])
+async def test_a_write_a_moment_ago_is_named_with_its_time(house, method):
+    await learn(house, HOLE)
+    await house.send(method, HOLE)
+    house.now.advance(3)
+    told = await said_of(house, HOLE)
+    assert "It was last invalidated 3 s ago, at " in told["verdict"]
+    assert told["verdict"].endswith(f", by a {method} through this sidecar.")
+    assert told["last_invalidated"] == {
+        "at": "2027-01-15T08:00:00Z",
+        "age": 3.0,
+        "by": f"a {method} through this sidecar",
+    }
+    # Of others nobody says so.
+    assert (await why(house, b"/a/c/7"))["last_invalidated"] is None
+
+
+async def test_a_write_by_another_spelling_is_named_too(house):
+    await learn(house, HOLE)
+    await house.put(b"/a/%63/1?version=2", b"new")
+    assert "a PUT through this sidecar" in (await said_of(house, HOLE))["verdict"]
+
+
+@pytest.mark.parametrize(
+    ("purge", "cause"),
+    [
+        (lambda purging, target: purging.object(target), "a purge"),
+        (lambda purging, target: purging.prefix(target.location, b"/data/a"), "a purge"),
+        (lambda purging, target: purging.location(target.location), "a purge"),
+        (lambda purging, target: purging.soften_object(target), "a soft purge"),
+        (lambda purging, target: purging.soften_prefix(target.location, b"/"), "a soft purge"),
+    ],
+    ids=["target", "prefix", "all", "soft", "soft prefix"],
+)
+async def test_a_purge_a_moment_ago_is_named(house, purge, cause):
+    await learn(house, HOLE)
+    await purge(house.purging, house.key(HOLE).object)
+    assert (await said_of(house, HOLE))["verdict"].endswith(f", by {cause}.")
+
+
+async def test_the_newest_is_named(house):
+    await learn(house, HOLE)
+    await house.purging.location(house.route.location)
+    house.now.advance(5)
+    await house.put(HOLE, b"new")
+    await house.send("DELETE", HOLE)
+    assert "5 s ago" not in (await said_of(house, HOLE))["verdict"]
+    assert (await why(house, HOLE))["last_invalidated"]["by"].startswith("a DELETE")
+    house.now.advance(5)
+    await house.purging.object(house.key(HOLE).object)
+    assert (await why(house, HOLE))["last_invalidated"]["by"] == "a purge"
+
+
+async def test_a_document_that_changed_is_named(house):
+    document = b"/data/a/zarr.json"
+    house.origin.put(document, b"{}")
+    await learn(house, b"/a/zarr.json", HOLE)
+    assert (await why(house, HOLE))["last_invalidated"] is None
+    house.origin.put(document, b"{ }")
+    house.now.advance(6)
+    await learn(house, b"/a/zarr.json")
+    told = await said_of(house, HOLE)
+    assert told["verdict"].endswith("by a change of its array's metadata at the origin.")
+    await learn(house, HOLE)
+    await house.put(b"/a/zarr.json", b"{}")
+    assert (await said_of(house, HOLE))["verdict"].endswith("by a PUT through this sidecar.")
+
+
+async def test_an_audit_is_named(house):
+    await learn(house, HOLE)
+    house.origin.put(b"/data" + HOLE, b"new")
+    subject = subject_of(house.request("GET", HOLE), house.entry(HOLE))
+    await house.gateway.audits.ask(subject)
+    assert (await said_of(house, HOLE))["verdict"].endswith("by an audit.")
+
+
+async def test_what_was_learnt_since_is_told_beside_what_made_it_forgotten(house):
+    await learn(house, HOLE)
+    await house.send("DELETE", HOLE)
+    house.now.advance(2)
+    await learn(house, HOLE)
+    told = await why(house, HOLE)
+    assert told["verdict"].startswith("It is remembered as absent")
+    assert told["last_invalidated"]["age"] == 2.0
+
+
+async def test_only_so_many_invalidations_are_kept():
+    kept = Invalidations()
+    names = [Object("http://o:80", b"/%d" % number) for number in range(5_000)]
+    for name in names:
+        kept.note(name, "a purge", Now(1.0, 1.0))
+    assert kept.last_of(names[0]) is None
+    assert kept.last_of(names[-1]) is not None

@@ -3,6 +3,7 @@
 The map:
 
     core        decides. Pure: no await, no clock, no I/O. `policy` is where a 404 is decided.
+    arrays      chunk grids of Zarr and N5 and their keys. As pure as core.
     gateway     carries decisions out through ports, and knows nothing of HTTP libraries or disks.
     server      the data port and the admin port (aiohttp.web); `head` and `handler` are where
                 bytes leave.
@@ -17,6 +18,7 @@ The map:
     stopping    what signals say of when to stop.
     upkeep      a disk that fails, a table of stamps lost: mended, and said in the log.
     app         puts it together, and owns the order of starting and stopping.
+    cli         the commands; tools: what those do that run no sidecar, most of them by asking one.
 
 The one rule: an edge touches the world and knows no other edge; what it learns walks through the
 gateway to the core, and decisions walk back.

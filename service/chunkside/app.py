@@ -17,7 +17,8 @@ from typing import Final
 from aiohttp import web
 
 from chunkside import logs
-from chunkside.aiohttp_internals import Server, UnfitAiohttp, check_aiohttp
+from chunkside.aiohttp_internals import UnfitAiohttp, check_aiohttp
+from chunkside.aiohttp_internals.serving import Server
 from chunkside.cache import Cache, cache_of, limits_of
 from chunkside.clock import SystemClock, boot_seconds
 from chunkside.console import SidecarConsole
@@ -196,7 +197,10 @@ class Sidecar:
         return [(each.route, each.gateway) for each in self._routes.open]
 
     def _lanes(self) -> list[tuple[Route, AtOnce]]:
-        return [(each.route, AtOnce(each.edges)) for each in self._routes.open]
+        return [
+            (each.route, AtOnce(each.edges, each.gateway.audits.sampler))
+            for each in self._routes.open
+        ]
 
     def _refuse(self, told: Settings) -> None:
         """Where they don't go with the ports and the cache directory, which stay."""
@@ -321,6 +325,8 @@ class Sidecar:
         deadline = loop.time() + seconds
         # To aiohttp 0 is no limit at all.
         await self._server.shutdown(max(_LAST_SECONDS, seconds))
+        for route in self._routes.under_way:
+            route.gateway.audits.stop()
         await self._routes.shared.tasks.finish(max(_LAST_SECONDS, deadline - loop.time()))
 
     def serving(self, data: list[Listener], admin: list[Listener]) -> Serving:

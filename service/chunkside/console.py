@@ -37,6 +37,7 @@ from chunkside.server.admin_requests import (
 from chunkside.server.stored_file import FileRequest, HeldFile
 from chunkside.server.why_page import WhyRequest
 from chunkside.settings import RouteSettings, Settings
+from chunkside.verify import verify
 from chunkside.why import explain
 
 _CURSOR: Final = re.compile(r"([0-9a-f]{8})-([0-9a-f]{1,4})-([0-9a-f]{1,8})")
@@ -204,6 +205,12 @@ class SidecarConsole:
         if isinstance(route, Refuse):
             return route
         return await explain(next(e for e in self.open_routes if e.route is route), request)
+
+    async def verify(self, request: WhyRequest) -> dict[str, object] | Refuse:
+        route = self._routes.choose(request.target)
+        if isinstance(route, Refuse):
+            return route
+        return await verify(next(e for e in self.open_routes if e.route is route), request)
 
     # Purges.
 

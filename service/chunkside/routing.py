@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from chunkside.core.cors import Pages
 from chunkside.core.freshness import Policy
@@ -40,6 +41,9 @@ from chunkside.upstream.redirects import Redirects
 from chunkside.upstream.root import Root
 from chunkside.upstream.tls import Tls
 from chunkside.upstream.wire import Times
+
+# What sets the date of an object itself, and never takes one from whoever puts it there.
+_OBJECT_STORES: Final = frozenset({"s3", "gs", "az"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +152,8 @@ class CurrentRoutes:
                 return before
             return self._route(configured, before.edges.upstream, before.close, before.credential)
         own = means.get(configured.prefix) or means_of(configured)
-        upstream = _upstream(configured, self._ground, own)
+        ground = self._ground
+        upstream = upstream_of(configured, ground.metrics, ground.clock, ground.instance, own)
         return self._route(configured, upstream, upstream.close, own.credential)
 
     def _route(
@@ -169,6 +174,8 @@ class CurrentRoutes:
             observer=ground.metrics.of(configured.prefix),
             write_seconds=settings.upstream_write_timeout,
             most_orphans=settings.upstream_connections // 2,
+            audit_share=settings.audit_share,
+            only_observes=settings.mode == "observe",
             shared=self.shared,
         )
         route = route_of(configured, ground.secret)
@@ -181,21 +188,22 @@ def means_of(configured: ConfiguredRoute) -> Means:
     return Means(Tls(tls_files(configured)), _credential(settings), _redirects(settings))
 
 
-def _upstream(
-    configured: ConfiguredRoute, ground: Ground, means: Means
+def upstream_of(
+    configured: ConfiguredRoute, metrics: Metrics, clock: Clock, instance: str, means: Means
 ) -> HttpUpstream | FileUpstream:
+    """The way to a route's origin. It must be closed. `instance`: the process's name in `Via`."""
     settings, address = configured.settings, configured.upstream
-    observer = ground.metrics.of(configured.prefix)
+    observer = metrics.of(configured.prefix)
     if isinstance(address, DirectoryAddress):
         name = f"the directory of route {configured.prefix}"
         files = Files(Root(address.directory))
-        return FileUpstream(name, files, _times(settings), observer, clock=ground.clock)
+        return FileUpstream(name, files, _times(settings), observer, clock=clock)
     return HttpUpstream(
         address.location,
         _times(settings),
         observer,
-        via=f"1.1 {ground.instance}".encode(),
-        clock=ground.clock,
+        via=f"1.1 {instance}".encode(),
+        clock=clock,
         means=means,
     )
 
@@ -217,8 +225,14 @@ def policy_of(configured: ConfiguredRoute, budget_bytes: int) -> Policy:
         obeys_clients=settings.client_cache_control == "obey",
         forwards_cookies=settings.cookies == "forward",
         client_credentials=client_credentials_of(settings),
+        is_object_store=_is_object_store(configured),
         targeted=tuple(name.lower().encode() for name in settings.targeted_cache_control),
     )
+
+
+def _is_object_store(configured: ConfiguredRoute) -> bool:
+    upstream = configured.upstream
+    return not isinstance(upstream, DirectoryAddress) and upstream.scheme in _OBJECT_STORES
 
 
 def _times(settings: RouteSettings) -> Times:

@@ -20,15 +20,12 @@ from chunkside.core.policy import decide
 from chunkside.core.request import Request
 from chunkside.core.variants import choose
 from chunkside.gateway.edges import Edges
+from chunkside.gateway.findings import EVIDENCE
+from chunkside.gateway.invalidations import Invalidation
 from chunkside.routing import OpenRoute
 from chunkside.server.why_page import WhyRequest
 from chunkside.store.body_store import DiskBodyStore
 
-# By these an origin's operator finds the answer in his own logs.
-_EVIDENCE: Final = (
-    *(b"date", b"x-amz-request-id", b"x-amz-id-2", b"x-guploader-uploadid", b"x-ms-request-id"),
-    *(b"x-request-id", b"server"),
-)
 _FIRST_BYTE: Final = (b"Range", b"bytes=0-0")
 
 
@@ -38,6 +35,7 @@ async def explain(opened: OpenRoute, asked: WhyRequest) -> dict[str, object] | R
     if isinstance(request, Refuse):
         return request
     has_fallen = _has_fallen(edges, request)
+    last = edges.shared.fallen.last_of(request.key.object)
     if edges.known_of(request) is None:
         await opened.gateway.adoption.look(request.key, None)
     entry, now = edges.known_of(request), edges.now()
@@ -46,16 +44,18 @@ async def explain(opened: OpenRoute, asked: WhyRequest) -> dict[str, object] | R
     closed = edges.stamps.read(request.key.object).closed_until() - now.boot
     is_filling = opened.gateway.fills.is_running(request, None)
     return {
-        "verdict": _verdict(request, entry, now, edges.policy, closed, has_fallen=has_fallen),
+        "verdict": _verdict(request, entry, now, edges.policy, closed)
+        + _why_forgotten(entry, last, now, has_fallen=has_fallen),
         "would_be_answered": _foreseen(request, entry, now, edges.policy),
-        "target": _shown(asked.target),
+        "target": shown(asked.target),
         "route": route.name,
         "class": request.key_class,
-        "asked_of_the_origin": route.location + _shown(request.target),
-        "key": _shown(request.key.target),
-        "partition": _name(request.absence_key.namespace.partition),
+        "asked_of_the_origin": route.location + shown(request.target),
+        "key": shown(request.key.target),
+        "partition": partition_name(request.absence_key.namespace.partition),
         "held": [await _told(each, edges, now) for each in _parts(entry)],
         "held_in_other_partitions": ", ".join(_other_partitions(edges, request)) or None,
+        "last_invalidated": None if last is None else _invalidated(last, now),
         "a_fill_is_under_way": is_filling,
         "nothing_is_stored_for_seconds": math.ceil(closed) if closed > 0 else None,
     }
@@ -74,8 +74,6 @@ def _verdict(
     now: Now,
     policy: Policy,
     closed: float,
-    *,
-    has_fallen: bool,
 ) -> str:
     """Begins with what is so, ends with what follows for a GET."""
     if closed > 0:
@@ -84,13 +82,10 @@ def _verdict(
             f"origin, and for {duration(math.ceil(closed))} nothing of it is remembered."
         )
     if entry is None:
-        why = " (a write or a purge has made it forgotten just now)" if has_fallen else ""
-        return (
-            f"Nothing is remembered of it{why}: a GET asks the origin, and a 404 is the origin's."
-        )
+        return "Nothing is remembered of it: a GET asks the origin, and a 404 is the origin's."
     if isinstance(entry, Absent):
         elapsed = age(entry.requested_at, now)
-        asked = f"{_when(entry.requested_at)}, {duration(elapsed)} ago"
+        asked = f"{when(entry.requested_at)}, {duration(elapsed)} ago"
         if entry.lifetime > elapsed:
             return (
                 f"It is remembered as absent: the origin answered a whole {entry.status} to a full "
@@ -106,12 +101,28 @@ def _verdict(
     assert not isinstance(held, Absent)
     what = "It is stored" if isinstance(held, Present) else "Ranges of it are stored"
     left = remaining(held.stored, now, policy)
-    brought = f"as the origin had it at {_when(held.stored.requested_at)}"
+    brought = f"as the origin had it at {when(held.stored.requested_at)}"
     if held.must_validate or left <= 0:
         return (
             f"{what}, {brought}, and no longer fresh: a GET has the origin say if it still stands."
         )
     return f"{what}, {brought}, and fresh for {duration(left)} more."
+
+
+def _why_forgotten(
+    entry: Entry | None, last: Invalidation | None, now: Now, *, has_fallen: bool
+) -> str:
+    """A sentence more where nothing is remembered that may have been before."""
+    if entry is not None:
+        return ""
+    if last is not None:
+        ago = duration(now.boot - last.at.boot)
+        return f" It was last invalidated {ago} ago, at {when(last.at)}, by {last.cause}."
+    return " A write or a purge has made it forgotten just now." if has_fallen else ""
+
+
+def _invalidated(last: Invalidation, now: Now) -> dict[str, object]:
+    return {"at": when(last.at), "age": seconds(now.boot - last.at.boot), "by": last.cause}
 
 
 def _foreseen(request: Request, entry: Entry | None, now: Now, policy: Policy) -> dict[str, object]:
@@ -141,34 +152,34 @@ async def _told(part: Absent | Held, edges: Edges, now: Now) -> dict[str, object
         return {
             "kind": "marker",
             "status": part.status,
-            "asked_at": _when(part.requested_at),
-            "age": _seconds(elapsed),
-            "ttl": _seconds(part.lifetime - elapsed),
+            "asked_at": when(part.requested_at),
+            "age": seconds(elapsed),
+            "ttl": seconds(part.lifetime - elapsed),
         }
     stored = part.stored
     return {
         "kind": "body" if isinstance(part, Present) else "ranges",
         "status": stored.status,
         "length": stored.length,
-        "asked_at": _when(stored.requested_at),
-        "age": _seconds(age(stored.requested_at, now, stored.initial_age)),
-        "ttl": _seconds(remaining(stored, now, edges.policy)),
+        "asked_at": when(stored.requested_at),
+        "age": seconds(age(stored.requested_at, now, stored.initial_age)),
+        "ttl": seconds(remaining(stored, now, edges.policy)),
         "origin_lifetime": None
         if stored.origin_lifetime is None
-        else _seconds(stored.origin_lifetime),
+        else seconds(stored.origin_lifetime),
         "must_be_validated": part.must_validate,
-        "etag": _text(stored.etag),
-        "last_modified": _text(stored.last_modified),
+        "etag": text(stored.etag),
+        "last_modified": text(stored.last_modified),
         "variant": stored.variant.hex()[:8] or None,
-        "evidence": _evidence(stored.fields),
+        "evidence": evidence(stored.fields),
         "files": [await _file(each, edges) for each in part.bodies],
     }
 
 
-def _evidence(fields: Fields) -> dict[str, object]:
+def evidence(fields: Fields) -> dict[str, object]:
     """What the origin's answer bore."""
     return {
-        name.decode(): _text(value) for name in _EVIDENCE if (value := fields.get(name)) is not None
+        name.decode(): text(value) for name in EVIDENCE if (value := fields.get(name)) is not None
     }
 
 
@@ -183,7 +194,7 @@ async def _file(body: BodyRef, edges: Edges) -> dict[str, object]:
 def _other_partitions(edges: Edges, request: Request) -> list[str]:
     key = request.key
     return sorted(
-        _name(other.namespace.partition) or "none, that of readers without a credential"
+        partition_name(other.namespace.partition) or "none, that of readers without a credential"
         for other in edges.index.keys_of(key.object)
         if other not in (key, request.absence_key)
         and other.target == key.target
@@ -191,25 +202,25 @@ def _other_partitions(edges: Edges, request: Request) -> list[str]:
     )
 
 
-def _name(partition: bytes) -> str | None:
+def partition_name(partition: bytes) -> str | None:
     """As /entries tells it."""
     return partition[:8].decode() or None
 
 
-def _when(moment: Now) -> str:
+def when(moment: Now) -> str:
     return datetime.fromtimestamp(moment.wall, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _seconds(value: float) -> float | str:
+def seconds(value: float) -> float | str:
     """JSON has no infinity."""
     if math.isfinite(value):
         return round(value, 3)
     return "infinity" if value > 0 else "-infinity"
 
 
-def _shown(target: bytes) -> str:
+def shown(target: bytes) -> str:
     return target.decode(errors="backslashreplace")
 
 
-def _text(value: bytes | None) -> str | None:
+def text(value: bytes | None) -> str | None:
     return None if value is None else value.decode("latin-1")

@@ -8,7 +8,7 @@ CORE = "service/chunkside/core/policy.py"
 SERVER = "service/chunkside/server/reply.py"
 ARROW_FILE = "service/chunkside/store/arrow_file.py"
 SETTINGS = "service/chunkside/settings/sources.py"
-INTERNALS = "service/chunkside/aiohttp_internals.py"
+INTERNALS = "service/chunkside/aiohttp_internals/asking.py"
 TEST = "tests/server/test_reply.py"
 
 

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+import xxhash
 
 from chunkside.gateway.errors import BodyTorn, StoreFault
 from chunkside.store.memory import MemoryBodyStore
@@ -55,6 +56,25 @@ def open_store(kind, runner, root):
 def behind(store) -> Any:
     """The store that does the work."""
     return store.inner if isinstance(store, FailingStore) else store
+
+
+@pytest.mark.parametrize("length", [1, SMALL, LARGE])
+def test_the_checksum_of_any_bytes_is_that_of_what_is_read(store, runner, length):
+    async def scenario():
+        content = some_bytes(length)
+        body = await keep(store, content)
+        reader = await store.open(body)
+        for start, size in [(0, length), (length - 1, 1), (length // 3, length // 2), (0, 0)]:
+            told = xxhash.xxh3_64_intdigest(content[start : start + size])
+            assert await store.checksum(body, start, size) == told
+            assert await reader.checksum(start, size) == told
+        await store.remove([body])
+        with pytest.raises(StoreFault):
+            await store.checksum(body, 0, length)
+        # What is open can be read on.
+        assert await reader.checksum(0, 1) == xxhash.xxh3_64_intdigest(content[:1])
+
+    runner.run(scenario())
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from chunkside.aiohttp_internals import MOST_HALF_CLOSED
+from chunkside.aiohttp_internals.serving import MOST_HALF_CLOSED
 from tests.e2e.conftest import ANY_DISK
 from tests.support.deadline import wait_for
 from tests.support.http_client import exchange

@@ -58,6 +58,11 @@ class FakeConsole:
             return Refuse(421, "no-route", "No route", "Nothing is there.")
         return {"verdict": f"It is {request.target.decode()}.", "class": "chunk"}
 
+    async def verify(self, request: WhyRequest) -> dict[str, object] | Refuse:
+        if request.target == b"/none":
+            return Refuse(421, "no-route", "No route", "Nothing is there.")
+        return {"verdict": "true", "sentence": f"{request.target.decode()} is so.", "held": None}
+
     async def purge(self, request: PurgeRequest) -> dict[str, object]:
         if self.fault is not None:
             raise self.fault
@@ -443,3 +448,30 @@ async def test_why_not_is_a_problem(client):
 
 async def test_why_is_for_this_machine_alone(neighbour):
     assert (await neighbour.get("/why/a")).status == 403
+
+
+# /verify.
+
+
+async def test_a_verdict_is_told_in_words_or_as_json(client):
+    response = await client.get("/verify/a/c/0?x=1&y=%252F")
+    assert response.content_type == "text/plain"
+    assert (await response.text()).splitlines()[0] == "true: /a/c/0?x=1&y=%252F is so."
+    response = await client.get("/verify/a", headers={"Accept": "application/json"})
+    told = await response.json()
+    assert list(told)[:2] == ["verdict", "sentence"]
+
+
+async def test_what_can_not_be_verified_is_a_problem(client):
+    assert (await problem_of(await client.get("/verify/none"), 421))["type"].endswith("no-route")
+    refused = await problem_of(await client.get(URL("/verif%79/a", encoded=True)), 400)
+    assert refused["type"].endswith("bad-verify")
+
+
+async def test_the_origin_is_asked_for_this_machine_alone(neighbour):
+    assert (await neighbour.get("/verify/a")).status == 403
+
+
+async def test_the_origin_is_asked_for_no_page_of_another_site(client):
+    response = await client.get("/verify/a", headers={"Sec-Fetch-Site": "cross-site"})
+    assert response.status == 403

@@ -72,13 +72,18 @@ async def streets(tmp_path):
     async with AsyncExitStack() as stack:
 
         async def make(
-            kind="memory", policy=None, route=lambda route: route, credentials="partition"
+            kind="memory",
+            policy=None,
+            route=lambda route: route,
+            credentials="partition",
+            audit_share=0.0,
         ):
+            more = {"credentials": credentials, "audit_share": audit_share}
             if kind == "disk":
-                house, disk = await disk_house(tmp_path, policy=policy, credentials=credentials)
+                house, disk = await disk_house(tmp_path, policy=policy, **more)
                 stack.push_async_callback(close, house, disk)
             else:
-                house = House(policy=policy, credentials=credentials)
+                house = House(policy=policy, **more)
             house.route = route(house.route)
             house.origin.put(KEY, SMALL_BODY, etag=b'"one"')
             house.origin.put(LARGE, LARGE_BODY, etag=b'"two"')
@@ -721,3 +726,36 @@ async def test_an_id_that_is_out_of_the_ordinary_is_for_the_full_parser(street, 
     await street.bring(get(HOLE, b"User-Agent: traced"))
     await street.bring(get(HOLE, b"User-Agent: traced"))
     assert not await street.bring(get(HOLE, b"User-Agent: traced", line))
+
+
+# Audits.
+
+
+async def test_of_what_the_lane_answers_so_many_hits_are_audited_as_the_share_says(streets):
+    """One in four, whichever way they take: of those of both, some are left to the gateway."""
+    street = await streets("disk", audit_share=0.25)
+    house = street.house
+    await house.settled()
+    house.record.audits.clear()
+    house.origin.exchanges.clear()
+    taken = 0
+    for _ in range(200):
+        _, is_taken = await street.ask(get(KEY))
+        taken += is_taken
+        await house.settled()
+    audits = len(house.record.audits)
+    assert house.record.audits == [("body", "agree")] * audits
+    assert house.origin.count("GET") == audits
+    # 400 hits; five standard deviations.
+    assert 56 <= audits <= 144
+    # The lane took the others.
+    assert 200 - audits <= taken < 200
+
+
+async def test_where_all_are_audited_the_lane_takes_none(streets):
+    street = await streets("memory", audit_share=1.0)
+    await street.house.settled()
+    for request_ in (get(KEY), get(HOLE)):
+        for _ in range(3):
+            assert not (await street.ask(request_))[1]
+            await street.house.settled()

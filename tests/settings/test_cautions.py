@@ -20,6 +20,7 @@ def test_the_defaults_need_no_caution():
     [
         ({"negative_ttl": "infinity"}, "negative_ttl is infinity"),
         ({"metadata_ttl": "infinity"}, "metadata_ttl is infinity"),
+        ({"mode": "observe"}, "nothing is saved"),
         ({"upstream": "http://localhost:8100/a"}, "own listen"),
         ({"upstream": "http://127.0.0.1:8100"}, "own listen"),
         ({"upstream": "http://[::1]:8101"}, "own admin_listen"),

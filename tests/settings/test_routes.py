@@ -151,6 +151,8 @@ def test_what_a_route_leaves_out_is_as_set_beside_it():
         "client_cache_control": "obey",
         "targeted_cache_control": ("CDN-Cache-Control",),
         "client_credentials": "strip",
+        "mode": "observe",
+        "audit_share": 0.25,
         "max_body_size": 5,
         "cache_missing": False,
         "ttl": 7.0,

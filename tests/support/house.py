@@ -78,6 +78,8 @@ class Record:
         self.retries = 0
         self.spared: list[str] = []
         self.breaker: list[str] = []
+        self.audits: list[tuple[str, str]] = []
+        self.left_out: list[str] = []
 
     def removed(self, kind: str, reason: str, count: int = 1) -> None:
         self.removals[kind, reason] += count
@@ -111,6 +113,12 @@ class Record:
 
     def store_failed(self, operation: str, cause: str) -> None:
         self.faults.append((operation, cause))
+
+    def audited(self, kind: str, verdict: str) -> None:
+        self.audits.append((kind, verdict))
+
+    def audit_left_out(self, reason: str) -> None:
+        self.left_out.append(reason)
 
 
 @dataclass(slots=True)
@@ -180,6 +188,8 @@ class House:
         upstream: Callable[[HandClock, Record], FakeUpstream] = FakeUpstream,
         is_scanning: bool = False,
         credentials: ClientCredentials = "partition",
+        audit_share: float = 0.0,
+        only_observes: bool = False,
     ) -> None:
         self.now = clock or HandClock()
         self.record = Record()
@@ -195,6 +205,8 @@ class House:
             upstream=_as_port(self.origin),
             clock=self.now,
             observer=self.record,
+            audit_share=audit_share,
+            only_observes=only_observes,
             shared=Shared(is_scanning=is_scanning),
         )
         self.gateway = Gateway(self.edges)
@@ -371,6 +383,11 @@ class FailingStore:
         if self.fails_to_open:
             raise StoreFault("open", "EIO")
         return await self.inner.open(body)
+
+    async def checksum(self, body: BodyRef, start: int, size: int) -> int:
+        if self.fails_to_open:
+            raise StoreFault("checksum", "EIO")
+        return await self.inner.checksum(body, start, size)
 
     async def find(self, key: CacheKey, part: Part | None = None) -> Found | None:
         return await self.inner.find(key, part)

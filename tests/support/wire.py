@@ -11,7 +11,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Self
 
-from chunkside.aiohttp_internals import Server
+from chunkside.aiohttp_internals.serving import Server
 from chunkside.core.cache_status import Result
 from chunkside.gateway.at_once import AtOnce
 from chunkside.server.crowd import Crowd
@@ -110,7 +110,7 @@ async def data_port(
     handler = DataPort(routes, port, INSTANCE, peers=peers, lines=lines)
     if has_fast_lane and lane is None:
         lane = port.lane = FastLane(
-            [(each.route, AtOnce(each.edges)) for each in houses],
+            [(each.route, AtOnce(each.edges, each.gateway.audits.sampler)) for each in houses],
             handler.is_welcome,
             port,
             handler.via,

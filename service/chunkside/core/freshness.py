@@ -27,7 +27,7 @@ class Policy:
     `absent_statuses`: those that tell of an absence. `is_strict`: by RFC 9111 alone, without
     lifetimes of our own. `obeys_origin`, `obeys_clients`: whether `Cache-Control` counts, of
     bodies and of requests. `targeted`: fields that are meant for this cache, in lower case; they
-    always count.
+    always count. `is_object_store`: nobody but the origin says when its objects were put there.
     """
 
     ttl: float = 300.0
@@ -45,6 +45,7 @@ class Policy:
     forwards_cookies: bool = False
     client_credentials: ClientCredentials = "partition"
     targeted: tuple[bytes, ...] = (b"chunkside-cache-control",)
+    is_object_store: bool = False
 
 
 def origin_lifetime(

@@ -74,7 +74,7 @@ _KEPT_ON_FRESHEN = frozenset(
 )
 # What a 206 says of its own bytes.
 _OF_A_PART = frozenset({b"content-range", b"content-length"})
-_ONLY_IF_CACHED = Refuse(
+ONLY_IF_CACHED = Refuse(
     504,
     "only-if-cached",
     "This is not to be had from store",
@@ -94,7 +94,7 @@ def decide(request: Request, entry: Selected | None, now: Now, policy: Policy) -
     decision = _decide_read(request, entry, now, policy)
     if isinstance(decision, Serve | ServeAbsence):
         return decision
-    return _ONLY_IF_CACHED if b"only-if-cached" in cache_control(request.fields) else decision
+    return ONLY_IF_CACHED if b"only-if-cached" in cache_control(request.fields) else decision
 
 
 def _decide_read(request: Request, entry: Selected | None, now: Now, policy: Policy) -> Decision:

@@ -104,10 +104,10 @@ def why_not_absence(
         return NotStored.ENCODED
     if not head.is_framed:
         return NotStored.CLOSE_DELIMITED
-    return NotStored.OTHER_CODE if _speaks_of_another_absence(body) else None
+    return NotStored.OTHER_CODE if speaks_of_another_absence(body) else None
 
 
-def _speaks_of_another_absence(body: bytes) -> bool:
+def speaks_of_another_absence(body: bytes) -> bool:
     """Whether an object store's XML names something else than the key as missing."""
     code = _ERROR_CODE.search(body)
     return code is not None and code[1].strip() not in _CODES_OF_ABSENCE

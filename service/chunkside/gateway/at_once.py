@@ -34,6 +34,7 @@ from chunkside.core.variants import choose, is_selected_by
 from chunkside.gateway.edges import Edges
 from chunkside.gateway.ports import Buffer, Watched
 from chunkside.gateway.reply import SLICE_BYTES
+from chunkside.gateway.sampling import Sampler
 
 MOST_BYTES: Final = SLICE_BYTES
 """More is read piece by piece, at the client's pace."""
@@ -95,9 +96,12 @@ class Kept:
 
 
 class AtOnce:
-    """Of one route."""
+    """Of one route. `sampler`: says which hits are left to the gateway, to be audited; None where
+    none are.
+    """
 
-    def __init__(self, edges: Edges) -> None:
+    def __init__(self, edges: Edges, sampler: Sampler | None = None) -> None:
+        self.sampler = sampler
         self._edges = edges
         self._at_places = edges.index.at_places
         self._absent_statuses = edges.policy.absent_statuses
@@ -110,7 +114,7 @@ class AtOnce:
         more than the entry's kind and freshness.
         """
         edges, names = self._edges, request.fields.names
-        if not _DEPENDS.isdisjoint(names):
+        if not _DEPENDS.isdisjoint(names) or edges.only_observes:
             return None
         if edges.policy.obeys_clients and not _DEMANDS.isdisjoint(names):
             return None
@@ -150,6 +154,8 @@ class AtOnce:
             assert not isinstance(held, Absent)
             found = None if held is None else self._bytes(sitting, held, range_value, now, place)
         if found is None or not self._holds(sitting.space.location, target, entry):
+            return None
+        if self.sampler is not None and not self.sampler.passes():
             return None
         if isinstance(found, Bytes):
             index.touch_body(found.file)

@@ -33,6 +33,7 @@ from chunkside.core.request import Request
 from chunkside.gateway.doubts import Doubts
 from chunkside.gateway.errors import StoreFault
 from chunkside.gateway.health import Health
+from chunkside.gateway.invalidations import Invalidations
 from chunkside.gateway.leaving import Leaving
 from chunkside.gateway.ports import BodyStore, Clock, Observer, StampTable, Upstream, as_held
 from chunkside.gateway.reclaiming import BATCH, Reclaimer
@@ -55,6 +56,7 @@ class Shared:
     tasks: Tasks = field(default_factory=Tasks)
     health: Health = field(default_factory=Health)
     leaving: Leaving = field(default_factory=Leaving)
+    fallen: Invalidations = field(default_factory=Invalidations)
     is_pressed: asyncio.Event = field(default_factory=asyncio.Event)
     wanted_bytes: int = 0
     uncommitted_bytes: int = 0
@@ -70,7 +72,8 @@ class Edges:
     that what was asked for under these settings may not be stored any more.
 
     `write_seconds`: the longest that a write may take. `most_orphans`: fills that go on after all
-    who waited for them have left; each may hold a connection.
+    who waited for them have left; each may hold a connection. `audit_share`: of hits, which are
+    asked for again. `only_observes`: readers are answered by the origin each time.
     """
 
     index: Index
@@ -82,6 +85,8 @@ class Edges:
     observer: Observer
     write_seconds: float = 300.0
     most_orphans: int = 64
+    audit_share: float = 0.0
+    only_observes: bool = False
     shared: Shared = field(default_factory=Shared)
     visits: Visits = field(default_factory=Visits)
     is_outdated: bool = False
@@ -328,6 +333,7 @@ class Edges:
     def forget_location(self, location: str) -> None:
         """The same for everything of one origin."""
         root = Object(location, b"/")
+        self.shared.fallen.note_beneath(root, "a change of settings", self.now())
         self.stamp_anew(root, whole_location=True)
         self._forget(root, whole_location=True)
 

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from chunkside.core.cache_status import CacheStatus
 from chunkside.core.decision import (
+    Decision,
     Fill,
     FollowElseRelay,
     Forward,
@@ -16,7 +17,7 @@ from chunkside.core.decision import (
     ServeAbsence,
     Write,
 )
-from chunkside.core.entry import Absent, Partial, Selected
+from chunkside.core.entry import Absent, Held, Partial, Selected
 from chunkside.core.freshness import absence_under
 from chunkside.core.policy import as_full_get, decide, wants_proof
 from chunkside.core.probing import probe_asked
@@ -24,9 +25,11 @@ from chunkside.core.ranges import exact_part, single_range
 from chunkside.core.request import Request
 from chunkside.core.variants import choose
 from chunkside.gateway.adoption import Adoption
+from chunkside.gateway.audit import Audits
 from chunkside.gateway.edges import Edges
 from chunkside.gateway.errors import OriginError
 from chunkside.gateway.fills import Fills
+from chunkside.gateway.observing import Observing
 from chunkside.gateway.passing import Passing
 from chunkside.gateway.ports import Content
 from chunkside.gateway.probing import Probing
@@ -44,6 +47,9 @@ class Gateway:
         self._probing = Probing(edges, self._passing)
         self._shelf = Shelf(edges)
         self._waiting = Waiting(edges, self.fills, self._passing, self._shelf)
+        self.audits = Audits(edges)
+        observing = Observing(edges, self.fills, self._passing, self._shelf, self.audits)
+        self._observing = observing if edges.only_observes else None
 
     async def answer(self, request: Request, content: Content | None = None) -> Reply:
         """The reply to a request; the sidecar's own errors are replies too."""
@@ -60,7 +66,7 @@ class Gateway:
     async def _reply(self, request: Request, content: Content | None) -> Reply:
         try:
             probe = probe_asked(request, self._edges.policy)
-            if probe is not None:
+            if probe is not None and self._observing is None:
                 return await self._probing.answer(request, probe)
             entry = await self._find(request)
             reply = await self._answer(request, content, entry)
@@ -76,32 +82,50 @@ class Gateway:
         self, request: Request, content: Content | None, entry: Selected | None
     ) -> Reply | None:
         """None only where a body was to be served and its file is of no use."""
-        edges, passing = self._edges, self._passing
-        decision = decide(request, entry, edges.now(), edges.policy)
+        decision = decide(request, entry, self._edges.now(), self._edges.policy)
+        if self._observing is not None:
+            reply = await self._observing.answer(request, content, decision, entry)
+            if reply is not None:
+                return reply
+        return await self._carry_out(request, content, entry, decision)
+
+    async def _carry_out(
+        self, request: Request, content: Content | None, entry: Selected | None, decision: Decision
+    ) -> Reply | None:
         match decision:
             case Serve(held, ttl, meanwhile):
-                status = CacheStatus(is_hit=True, ttl=ttl)
                 self._ask_meanwhile(request, meanwhile)
-                return await self._shelf.body(request, held, "hit" if ttl > 0 else "stale", status)
-            case ServeAbsence():
+                return await self._serve(request, held, ttl)
+            case ServeAbsence(absent):
+                self.audits.sample(request, absent)
                 return self._shelf.absence(request, decision)
             case Fill(range_value=None):
                 return await self._waiting.answer(request, decision)
             case Fill():
-                reply = await self._waiting.follow_range(request)
-                reply = reply or await self._waiting.answer(request, decision)
-                return self._seek_proof(request, reply)
+                return await self._range(request, decision)
             case FollowElseRelay(forward):
                 reply = await self._waiting.follow_range(request)
                 return reply or await self._relay(request, content, forward, entry)
             case Relay(forward):
                 return await self._relay(request, content, forward, entry)
             case Write():
-                return await passing.write(request, content, decision)
+                return await self._passing.write(request, content, decision)
             case Refuse():
                 return refusal(decision)
             case _:
                 assert_never(decision)
+
+    async def _serve(self, request: Request, held: Held, ttl: float) -> Reply | None:
+        status = CacheStatus(is_hit=True, ttl=ttl)
+        reply = await self._shelf.body(request, held, "hit" if ttl > 0 else "stale", status)
+        if reply is not None and ttl > 0:
+            self.audits.sample(request, held)
+        return reply
+
+    async def _range(self, request: Request, decision: Fill) -> Reply:
+        reply = await self._waiting.follow_range(request)
+        reply = reply or await self._waiting.answer(request, decision)
+        return self._seek_proof(request, reply)
 
     def _ask_meanwhile(self, request: Request, question: Fill | None) -> None:
         """What is stale is served, and its origin asked for the next reader."""

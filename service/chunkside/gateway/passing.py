@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from itertools import chain
 from typing import Final
 
+from chunkside.core.ancestry import directory_of
 from chunkside.core.cache_status import CacheStatus, Result
 from chunkside.core.decision import Forward, Whole, Write
 from chunkside.core.entry import Absent, Now, Selected
@@ -55,11 +56,15 @@ class Passing:
         content: Content | None,
         forward: Forward,
         entry: Selected | None,
+        look: Callable[[OriginResponse], OriginResponse] | None = None,
     ) -> Reply:
+        """`look` sees the answer before anything falls to it."""
         sent_at = self._edges.now()
         lease = self._edges.lease(request.key)
         try:
             response = await self._edges.upstream.send(_asked(request, content))
+            if look is not None:
+                response = look(response)
             self._weigh(request, response.head.status)
             if request.method == "GET" and response.head.status in (200, 206):
                 weigh_head(self._edges, request, entry, response.head, sent_at)
@@ -187,6 +192,8 @@ class _RunningWrite:
             for target in dict.fromkeys((*self._objects, *above))
         }
         edges.observer.invalidated(request.method)
+        self._cause = f"a {request.method} through this sidecar"
+        self._note()
 
     async def until_ended(
         self, body: AsyncIterator[Buffer], *, is_known: bool
@@ -205,6 +212,7 @@ class _RunningWrite:
         self._has_ended = True
         edges, write = self._edges, self._write
         closed_for = 0.0 if is_known else UNKNOWN_FATE_SECONDS
+        self._note()
         for target, name in self._names.items():
             edges.end_write(target, name, closed_for, whole_location=write.is_broad)
         for target in self._objects:
@@ -213,7 +221,19 @@ class _RunningWrite:
             if self._is_of_metadata or is_array_document(target.path):
                 edges.note_change(target)
         for target in self.others:
+            edges.shared.fallen.note(target, self._cause, edges.now())
             edges.forget(target)
+
+    def _note(self) -> None:
+        """For whoever asks why nothing is remembered any more."""
+        edges, write = self._edges, self._write
+        fallen, now = edges.shared.fallen, edges.now()
+        for target in self._objects:
+            fallen.note(target, self._cause, now, with_beneath=write.is_deep)
+            if self._is_of_metadata or is_array_document(target.path):
+                fallen.note_beneath(directory_of(target), self._cause, now)
+            if write.is_broad:
+                fallen.note_beneath(Object(target.location, b"/"), self._cause, now)
 
 
 async def _named_by(request: Request, content: Content | None) -> tuple[Write, Content | None]:

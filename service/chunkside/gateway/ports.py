@@ -41,6 +41,10 @@ class BodyReader(Protocol):
         """
         ...
 
+    async def checksum(self, start: int, size: int) -> int:
+        """xxh3_64 of these bytes, read off the loop. Raises BodyTorn."""
+        ...
+
 
 class BodyWriter(Protocol):
     """One body on its way to the store. Used by one task; `read` may be called by many."""
@@ -106,6 +110,12 @@ class BodyStore(Protocol):
 
     async def open(self, body: BodyRef) -> BodyReader:
         """Opens and verifies the file. Raises StoreFault where it is gone, another or damaged."""
+        ...
+
+    async def checksum(self, body: BodyRef, start: int, size: int) -> int:
+        """xxh3_64 of `size` bytes from offset `start` of a file, read off the loop; no use of it.
+        Raises StoreFault.
+        """
         ...
 
     async def find(self, key: CacheKey, part: Part | None = None) -> Found | None:
@@ -366,3 +376,11 @@ class Observer(Protocol):
     def upstream_sent(self, size: int) -> None: ...
 
     def store_failed(self, operation: str, cause: str) -> None: ...
+
+    def audited(self, kind: str, verdict: str) -> None:
+        """An audit of what is held came to a verdict: agree, changed or wrong."""
+        ...
+
+    def audit_left_out(self, reason: str) -> None:
+        """An audit came to no verdict, or was not made."""
+        ...

@@ -55,6 +55,7 @@ class Purging:
 
     async def object(self, target: Object) -> Purged:
         purged = Purged()
+        self._note(target, "a purge")
         self._forget_above(target)
         await self._forget([target], purged)
         return purged
@@ -67,6 +68,7 @@ class Purging:
         """
         edges, root, began = self._edges, Object(location, path), self._edges.now().boot
         edges.doubt(root, with_beneath=True)
+        self._note(root, "a purge", with_beneath=True)
         self._forget_above(root)
         looks_on_disk = edges.store.is_shared or edges.is_scanning
         purged = Purged()
@@ -85,6 +87,7 @@ class Purging:
         """Everything of one origin, and whatever any process holds of it."""
         edges, root = self._edges, Object(location, b"/")
         counts = edges.index.counts_of(location)
+        self._note(root, "a purge", with_beneath=True)
         edges.stamp_anew(root, whole_location=True)
         async for keys in batches(edges.index, root):
             edges.drop_fallen(keys, "purged")
@@ -95,6 +98,7 @@ class Purging:
         """Bodies of `target` are validated before their next use; markers fall."""
         edges = self._edges
         edges.doubt(target, with_beneath=False)
+        self._note(target, "a soft purge")
         self._forget_above(target)
         return await self._soften(in_batches(edges.index.keys_of(target)))
 
@@ -102,8 +106,13 @@ class Purging:
         """The same for all objects at `path` and beneath it."""
         edges, root = self._edges, Object(location, path)
         edges.doubt(root, with_beneath=True)
+        self._note(root, "a soft purge", with_beneath=True)
         self._forget_above(root)
         return await self._soften(batches(edges.index, root))
+
+    def _note(self, target: Object, cause: str, *, with_beneath: bool = False) -> None:
+        edges = self._edges
+        edges.shared.fallen.note(target, cause, edges.now(), with_beneath=with_beneath)
 
     def _forget_above(self, target: Object) -> None:
         """That nothing lies in a directory above it; of no use to be counted."""

@@ -4,6 +4,7 @@ before anyone is answered with it, so that no reader combines a new shape with o
 
 from __future__ import annotations
 
+from chunkside.core.ancestry import directory_of
 from chunkside.core.entry import Now, Partial, Present, Selected, Stored
 from chunkside.core.key import is_array_document
 from chunkside.core.ranges import generation_of, is_changed
@@ -39,7 +40,7 @@ async def weigh_document(
         verdict = read is None or read != await _held_bytes(edges, held)
     # Of parts nothing can tell that the whole is the same.
     if verdict is not False:
-        edges.note_change(request.key.object)
+        _note_change(edges, request, held)
     if request.key_class == "metadata":
         edges.doubts.see(request.key.object, generation_of(stored))
     return response
@@ -62,7 +63,7 @@ def weigh_part(edges: Edges, request: Request, held: Selected | None, stored: St
         and not edges.doubts.saw_last(request.key.object, generation_of(stored))
     )
     if is_new or (is_known and is_changed(held, stored) is not False):
-        edges.note_change(request.key.object)
+        _note_change(edges, request, held)
     if request.key_class == "metadata":
         edges.doubts.see(request.key.object, generation_of(stored))
 
@@ -72,7 +73,7 @@ def weigh_absence(edges: Edges, request: Request, held: Selected | None) -> None
     if request.key_class == "metadata":
         edges.doubts.see(request.key.object, None)
         if is_changed(held, None):
-            edges.note_change(request.key.object)
+            _note_change(edges, request, held)
 
 
 def weigh_unkept(edges: Edges, request: Request, held: Selected | None) -> None:
@@ -82,7 +83,15 @@ def weigh_unkept(edges: Edges, request: Request, held: Selected | None) -> None:
     """
     is_known = request.key_class == "metadata" and held is not None
     if is_known or is_array_document(request.target):
-        edges.note_change(request.key.object)
+        _note_change(edges, request, held)
+
+
+def _note_change(edges: Edges, request: Request, held: Selected | None) -> None:
+    document = request.key.object
+    edges.note_change(document)
+    if held is not None:
+        cause = "a change of its array's metadata at the origin"
+        edges.shared.fallen.note_beneath(directory_of(document), cause, edges.now())
 
 
 def _of_its_variant(held: Selected | None, stored: Stored) -> Selected | None:

@@ -50,7 +50,7 @@ class Shelf:
                 return None
             self._edges.index.touch(stored.key)
         else:
-            reader = await self._open(file)
+            reader = await self.open(file)
             if reader is None:
                 return None
             if is_get and head.length:
@@ -84,7 +84,8 @@ class Shelf:
         async for piece in rest_until(self._edges.upstream, asked, stored, position, head.end):
             yield piece
 
-    async def _open(self, file: BodyRef) -> BodyReader | None:
+    async def open(self, file: BodyRef) -> BodyReader | None:
+        """None where it turned out to be of no use; then it is dropped."""
         edges = self._edges
         reader = edges.store.reader(file)
         if reader is None:

@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 
 from chunkside.core.routes import NO_ROUTE
 from chunkside.gateway.tries import tried
+from chunkside.metrics.audits import AuditCounts
 from chunkside.metrics.families import (
     DURATION_BUCKETS,
     HELP,
@@ -96,6 +97,7 @@ class Metrics(Collector):
         self._invalidations: Counter[tuple[str, str]] = Counter()
         self._fills: Counter[str] = Counter()
         self._store_errors: Counter[tuple[str, str]] = Counter()
+        self.audits = AuditCounts()
         self._sweeps = Durations()
         self._reload = Reload(is_successful=True, succeeded_at=time.time())
         # Of routes that are gone: results, body bytes by result, requests to origins.
@@ -325,6 +327,7 @@ class Metrics(Collector):
         fills = [((outcome,), count) for outcome, count in self._fills.items()]
         yield counter("fills", ("outcome",), fills)
         yield counter("store_errors", ("op", "error"), self._store_errors.items())
+        yield from self.audits.families()
         yield histogram("sweep_duration_seconds", (), [((), self._sweeps)])
 
 
@@ -367,6 +370,12 @@ class RouteMetrics:
 
     def store_failed(self, operation: str, cause: str) -> None:
         self.metrics.store_failed(operation, cause)
+
+    def audited(self, kind: str, verdict: str) -> None:
+        self.metrics.audits.audited(kind, verdict)
+
+    def audit_left_out(self, reason: str) -> None:
+        self.metrics.audits.left_out(reason)
 
 
 def _drop(counts: MutableMapping[Labels, Any], route: str) -> None:

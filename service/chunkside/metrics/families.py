@@ -66,6 +66,12 @@ HELP: Final = {
     "fills": "Answers brought from the origin to be stored, by how that ended.",
     "sweep_duration_seconds": "Sweeps of the cache directory, which remove what was idle for too"
     " long and what must make room.",
+    "audits": "Answers from store that the origin was asked for again, in the background or by mode"
+    " observe: agree, it says the same; changed, it says another thing by now; wrong, what was held"
+    " was never so, and the log says more.",
+    "audits_left_out": "Audits that came to no verdict: busy, too many waited; error, the origin"
+    " gave no answer to go by; too_large, more than max_body_size; overtaken, a write, a purge or a"
+    " newer answer came meanwhile; unreadable, the file held can't be read.",
     "store_errors": "Faults of the cache's disk. Readers get their answers from the origin then.",
     "config_last_reload_successful": "1 where the settings were good when they were read last.",
     "config_last_reload_success_timestamp_seconds": "When the settings were read last that hold.",

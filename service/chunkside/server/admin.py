@@ -33,7 +33,15 @@ from chunkside.server.stored_file import PATH as FILE_PATH
 from chunkside.server.stored_file import FileRequest, HeldFile, parse_file_request, send_file
 from chunkside.server.why_page import HELP as WHY_HELP
 from chunkside.server.why_page import PATH as WHY_PATH
-from chunkside.server.why_page import WhyRequest, as_json, as_text, parse_why, wants_json
+from chunkside.server.why_page import (
+    VERIFY_PATH,
+    WhyRequest,
+    as_json,
+    as_text,
+    parse_verify,
+    parse_why,
+    wants_json,
+)
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +59,8 @@ GET  /entries  what it holds, page by page: ?prefix=/a&limit=100, then &after= w
 GET  /why/{target}  what is known of a target, and what a GET of it would be answered now, in words
                (as JSON with `Accept: application/json`): the data port's URL with /why put before
                its path, and whatever fields its reader sends
+GET  /verify/{target}  asks the origin now whether what is held of a target is so: true, changed,
+               wrong, not_held or unknown, in words or as JSON like /why. What isn't so is forgotten
 GET  /file/{target}  the Arrow file of a stored body: the data port's URL with /file put before its
                path. Chunkside-Range: 0-99 asks for the file of those bytes, Chunkside-Partition:
                for what /entries shows with that `partition`
@@ -59,7 +69,8 @@ POST /purge    forget: {"target": "/a/zarr.json"}, {"prefix": "/a/"}, {"route": 
                their next use
 """
 _ENDPOINTS: Final = (
-    "/metrics, /livez, /healthz, /readyz, /stats, /info, /entries, /why/..., /file/..., "
+    "/metrics, /livez, /healthz, /readyz, /stats, /info, /entries, /why/..., "
+    "/verify/..., /file/..., "
     "/purge (POST)"
 )
 _OPEN_TO_ALL: Final = frozenset({"/metrics", "/livez", "/healthz", "/readyz"})
@@ -117,6 +128,12 @@ class Console(Protocol):
         """What is known of a target, its `verdict` first."""
         ...
 
+    async def verify(self, request: WhyRequest) -> dict[str, object] | Refuse:
+        """Whether what is held of a target is so, by what the origin says now; its `verdict` first,
+        then a `sentence`.
+        """
+        ...
+
     async def purge(self, request: PurgeRequest) -> dict[str, object]:
         """Forgets what is named, and reports what that was. Raises NoSuchRoute."""
         ...
@@ -149,6 +166,7 @@ def admin_app(
             web.get("/entries", admin.entries),
             web.get(f"{FILE_PATH}/{{target:.*}}", admin.file),
             web.get(f"{WHY_PATH}/{{target:.*}}", admin.why),
+            web.get(f"{VERIFY_PATH}/{{target:.*}}", admin.verify),
             web.post("/purge", admin.purge),
         ]
     )
@@ -213,14 +231,15 @@ class _Admin:
         except ValueError as error:
             detail = f"{error} {WHY_HELP}"
             return _problem(400, "Not a target", detail, slug="bad-why")
-        explanation = await self._console.why(asked)
-        if isinstance(explanation, Refuse):
-            return _problem(
-                explanation.status, explanation.title, explanation.detail, slug=explanation.slug
-            )
-        if wants_json(request.headers.get("Accept", "")):
-            return web.json_response(text=as_json(explanation))
-        return web.Response(text=as_text(explanation))
+        return _explained(request, await self._console.why(asked))
+
+    async def verify(self, request: web.Request) -> web.Response:
+        try:
+            asked = parse_verify(request.raw_path, request.raw_headers)
+        except ValueError as error:
+            detail = f"{error} {WHY_HELP}"
+            return _problem(400, "Not a target", detail, slug="bad-verify")
+        return _explained(request, await self._console.verify(asked))
 
     async def purge(self, request: web.Request) -> web.Response:
         try:
@@ -302,6 +321,14 @@ def _problem(status: int, title: str, detail: str, *, slug: str) -> web.Response
 
 def _json(members: dict[str, object]) -> web.Response:
     return web.json_response(text=json.dumps(members, indent=2) + "\n")
+
+
+def _explained(request: web.Request, told: dict[str, object] | Refuse) -> web.Response:
+    if isinstance(told, Refuse):
+        return _problem(told.status, told.title, told.detail, slug=told.slug)
+    if wants_json(request.headers.get("Accept", "")):
+        return web.json_response(text=as_json(told))
+    return web.Response(text=as_text(told))
 
 
 async def _add_headers(_request: web.Request, response: web.StreamResponse) -> None:

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from chunkside.aiohttp_internals import parse_head
+from chunkside.aiohttp_internals.serving import parse_head
 from chunkside.core.cache_status import INTEGER_LIMIT, Result
 from chunkside.core.decision import Whole
 from chunkside.core.entry import Now, Part, Stored
@@ -143,6 +143,9 @@ class FastLane:
         is_true = known.at_once.holds(known.kept)
         if not is_true or (started >= known.until and not self._renew(data, known)):
             self._forget(data)
+            return False
+        sampler = known.at_once.sampler
+        if sampler is not None and not sampler.passes():
             return False
         transport.write(known.content)
         self.answered += 1

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol, cast
 
-from chunkside.aiohttp_internals import Handler, is_idle
+from chunkside.aiohttp_internals.serving import Handler, is_idle
 from chunkside.server.crowd import Crowd
 
 _END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")

@@ -12,7 +12,7 @@ from typing import Final
 
 from aiohttp import HttpVersion, HttpVersion10, HttpVersion11, web
 
-from chunkside.aiohttp_internals import RawResponse
+from chunkside.aiohttp_internals.serving import RawResponse
 from chunkside.core.cache_status import Result
 from chunkside.core.cors import is_preflight
 from chunkside.core.decision import Refuse

@@ -8,7 +8,7 @@ from typing import Final
 from aiohttp import HttpVersion, HttpVersion10, web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from chunkside.aiohttp_internals import (
+from chunkside.aiohttp_internals.serving import (
     LONGEST_FIELD,
     LONGEST_TARGET,
     send_continue,

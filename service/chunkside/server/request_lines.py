@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from chunkside.aiohttp_internals import parse_head
+from chunkside.aiohttp_internals.serving import parse_head
 from chunkside.core.cache_status import CacheStatus, Result
 from chunkside.core.fields import Fields
 from chunkside.core.redaction import shown_target

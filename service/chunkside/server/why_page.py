@@ -1,4 +1,6 @@
-"""`/why/…` of the admin port: in words for people, as JSON for those who accept that alone."""
+"""`/why/…` and `/verify/…` of the admin port: in words for people, as JSON for those who accept
+that alone.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,10 @@ from chunkside.core.fields import Fields
 from chunkside.server.raw_target import target_behind
 
 PATH: Final = "/why"
+VERIFY_PATH: Final = "/verify"
 HELP: Final = (
-    "Put /why before the path of a URL of the data port, and send the fields that its reader sends "
-    "(a credential too: what was learned with it answers only it)."
+    "Put /why (or /verify) before the path of a URL of the data port, and send the fields that its "
+    "reader sends (a credential too: what was learned with it answers only it)."
 )
 _INDENT: Final = "  "
 
@@ -31,6 +34,11 @@ def parse_why(raw_path: str, raw_headers: Iterable[tuple[bytes, bytes]]) -> WhyR
     return WhyRequest(target_behind(PATH, raw_path), Fields(raw_headers))
 
 
+def parse_verify(raw_path: str, raw_headers: Iterable[tuple[bytes, bytes]]) -> WhyRequest:
+    """The same, of a request that has the origin asked."""
+    return WhyRequest(target_behind(VERIFY_PATH, raw_path), Fields(raw_headers))
+
+
 def wants_json(accept: str) -> bool:
     """Whether a client names JSON and nothing that words would do for."""
     named = [part.partition(";")[0].strip().lower() for part in accept.split(",")]
@@ -42,10 +50,14 @@ def as_json(explanation: Mapping[str, object]) -> str:
 
 
 def as_text(explanation: Mapping[str, object]) -> str:
-    """The verdict first, then all else, a line each."""
+    """The verdict first, with the sentence that says what it means if there is one; then all else,
+    a line each.
+    """
     told = dict(explanation)
-    verdict = told.pop("verdict")
-    return "\n".join([str(verdict), "", *_lines(told, "")]) + "\n"
+    said = [str(told.pop("verdict"))]
+    if "sentence" in told:
+        said.append(str(told.pop("sentence")))
+    return "\n".join([": ".join(said), "", *_lines(told, "")]) + "\n"
 
 
 def _lines(members: Mapping[str, object], indent: str) -> list[str]:

@@ -32,6 +32,10 @@ def cautions(settings: Settings) -> list[str]:
                 f"{label}negative_ttl is infinity: what appears at the origin beside this sidecar "
                 "stays absent until it is purged"
             )
+        if own.mode == "observe":
+            told.append(
+                f"{label}mode is observe: the origin answers every request, and nothing is saved"
+            )
         if math.isinf(own.metadata_ttl):
             told.append(
                 f"{label}metadata_ttl is infinity: an array that is rewritten at the origin is "

@@ -270,6 +270,11 @@ NegativeScope = Annotated[
     PlainValidator(quantities.choice_parser("auto", "get", "all")),
     Shape("auto|get|all"),
 ]
+Mode = Annotated[
+    Literal["cache", "observe"],
+    PlainValidator(quantities.choice_parser("cache", "observe")),
+    Shape("cache|observe"),
+]
 Profile = Annotated[
     Literal["default", "strict", "archive"],
     PlainValidator(quantities.choice_parser("default", "strict", "archive")),

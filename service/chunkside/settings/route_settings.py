@@ -15,11 +15,13 @@ from chunkside.settings.kinds import (
     Duration,
     File,
     HeaderNames,
+    Mode,
     NegativeScope,
     Origins,
     Profile,
     RedirectHosts,
     Several,
+    Share,
     Switch,
     TargetedNames,
     Texts,
@@ -45,6 +47,12 @@ class RouteSettings(BaseModel):
         default="default",
         description="A set of defaults, under whatever is set beside it. `strict`: RFC 9111 to the "
         "letter, no lifetimes but the origin's; `archive`: for data that seldom changes",
+    )
+    mode: Mode = Field(
+        default="cache",
+        description="`cache`, or `observe`: the origin answers everything, while the cache stores "
+        "as if it answered, and compares (`chunkside_audits_total`): to try it out. What is not "
+        "held is then asked for twice",
     )
     max_body_size: AutoSize = Field(
         default="auto",
@@ -181,6 +189,12 @@ class RouteSettings(BaseModel):
         default=(),
         description="Hosts to which redirects of reads are followed: `host`, `host:port` or "
         "`*.suffix`, all credentials left behind. Any other redirect passes through",
+    )
+    audit_share: Share = Field(
+        default=0.0,
+        description="Share of hits and remembered 404s that are asked of the origin again, in the "
+        "background, and compared (`chunkside_audits_total`): `0.01` or `1%`. What isn't so is "
+        "forgotten",
     )
     upstream_connections: Several = Field(default=128, description="Most connections to the origin")
     upstream_queue: Count = Field(

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from typing import Final
 
+import xxhash
+
 from chunkside.core.entry import BLOCK_BYTES, BodyRef, Part, StampPair, Stored
 from chunkside.core.key import CacheKey
 from chunkside.gateway.errors import BodyTorn, StoreFault
@@ -30,6 +32,9 @@ class MemoryReader:
 
     async def read(self, start: int, limit: int) -> Buffer:
         return memoryview(self._content)[start : start + limit]
+
+    async def checksum(self, start: int, size: int) -> int:
+        return xxhash.xxh3_64_intdigest(self._content[start : start + size])
 
     def read_now(self, start: int, size: int) -> Buffer | None:
         return memoryview(self._content)[start : start + size]
@@ -109,6 +114,10 @@ class MemoryBodyStore:
         if reader is None:
             raise StoreFault("open", "ENOENT")
         return reader
+
+    async def checksum(self, body: BodyRef, start: int, size: int) -> int:
+        reader = await self.open(body)
+        return await reader.checksum(start, size)
 
     async def find(self, key: CacheKey, part: Part | None = None) -> Found | None:
         held = self._held.get((key, part, b""))

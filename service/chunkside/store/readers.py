@@ -171,6 +171,17 @@ class DiskReader:
         with contextlib.suppress(OSError):
             os.utime(self._file.fd)
 
+    async def checksum(self, start: int, size: int) -> int:
+        try:
+            return await self._shared.lanes.beside("read", self.checksum_now, start, size)
+        except StoreFault as fault:
+            self._shared.on_torn(self)
+            raise BodyTorn("the stored file is shorter or can't be read") from fault
+
+    def checksum_now(self, start: int, size: int) -> int:
+        """The same, waiting for the disk. Raises CorruptError or OSError."""
+        return _checksum(self._file, self._offset + start, size)
+
     def check_body(self, checksum: int) -> None:
         """Reads all of it, waiting for the disk. Raises CorruptError or OSError."""
         check_body(self._file, self._offset, self.body.length, checksum)
@@ -187,6 +198,13 @@ def check_body(
 
     `on_read` hears how many bytes each read gave, and may raise to end it.
     """
+    if _checksum(file, offset, length, on_read) != checksum:
+        raise CorruptError("the body doesn't match its checksum")
+
+
+def _checksum(
+    file: OpenFile, offset: int, length: int, on_read: Callable[[int], object] = lambda _size: None
+) -> int:
     hasher = xxhash.xxh3_64()
     end = offset + length
     for at in range(offset, end, SLICE_BYTES):
@@ -196,8 +214,7 @@ def check_body(
             raise CorruptError("the file is shorter than it says") from fault
         hasher.update(content)
         on_read(len(content))
-    if hasher.intdigest() != checksum:
-        raise CorruptError("the body doesn't match its checksum")
+    return hasher.intdigest()
 
 
 def _pread_all(fd: int, size: int, at: int) -> bytes:

@@ -15,7 +15,12 @@ from typing import Final
 import aiohttp
 from yarl import URL
 
-from chunkside.aiohttp_internals import Client, Question, around_waits, needs_new_connection
+from chunkside.aiohttp_internals.asking import (
+    Client,
+    Question,
+    around_waits,
+    needs_new_connection,
+)
 from chunkside.core.fields import Fields, list_members
 from chunkside.core.request import SAFE_METHODS
 from chunkside.core.response import ResponseHead

@@ -1,66 +1,25 @@
-"""Every use of aiohttp's private parts, so that a new minor version is read against one file.
+"""aiohttp's server, taught to send our own head bytes and to leave timers to the front.
 
-What is used and why: the response writer takes our own head bytes (aiohttp's would re-encode field
-values); the request handler's errors become ours, and reach who reads a malformed body; whether a
-handler holds anything of a connection, what it does for a client that has gone, and when the last
-answer of one that was half closed has gone; the client is aiohttp's connections, requests and
-answers without its session (which sends some requests again by itself, follows, keeps and decodes,
-and takes as long for it as for the rest): it sends the raw target (yarl would drop a bare `?`),
-waits for a 100 only so long, takes a connection for a write only where that was used a moment ago,
-lets whoever asks bound the wait for one, and counts those that are kept for later among how many
-there may be.
-`tests/test_aiohttp_internals.py` is the canary.
+The response writer takes our own head bytes (aiohttp's would re-encode field values); the request
+handler's errors become ours, and reach who reads a malformed body; whether a handler holds anything
+of a connection, what it does for a client that has gone, and when the last answer of one that was
+half closed has gone.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-import ssl
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AbstractAsyncContextManager, nullcontext
-from contextvars import ContextVar
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any, Final, Literal
 
-import aiohttp
 from aiohttp import HttpVersion11, http_parser, web, web_protocol
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.base_protocol import BaseProtocol
-from aiohttp.client_exceptions import ServerDisconnectedError
-from aiohttp.client_reqrep import ClientRequest, ClientResponse
-from aiohttp.helpers import set_result
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
-from multidict import CIMultiDict
-from yarl import URL
 
 from chunkside.core.request import SAFE_METHODS
-
-OLDEST: Final = (3, 14, 3)
-TOO_NEW: Final = (3, 15)
-
-
-class UnfitAiohttp(Exception):
-    """The installed aiohttp can't be used; the text says why and what to install."""
-
-
-def check_aiohttp() -> None:
-    """Raises UnfitAiohttp unless its version is one this file was read against, with its C
-    parser.
-    """
-    version = tuple(int(part) for part in aiohttp.__version__.split(".")[:3] if part.isdigit())
-    if not OLDEST <= version < TOO_NEW:
-        raise UnfitAiohttp(
-            f"aiohttp {aiohttp.__version__} is installed; 3.14.3 to 3.14.* is needed"
-        )
-    if http_parser.HttpRequestParser is http_parser.HttpRequestParserPy:
-        raise UnfitAiohttp(
-            "aiohttp runs without its C parser: install its wheel and unset AIOHTTP_NO_EXTENSIONS"
-        )
-
-
-# Serving.
 
 
 class RawResponse(web.StreamResponse):
@@ -294,188 +253,3 @@ async def send_continue(writer: AbstractStreamWriter) -> None:
     raw._write(b"HTTP/1.1 100 Continue\r\n\r\n")
     # What was sent so far is no part of the answer.
     raw.output_size = 0
-
-
-# Asking.
-
-
-class _ExactTarget:
-    """Stands in for a URL while the request line is written."""
-
-    def __init__(self, url: URL, raw_path_qs: str) -> None:
-        self._url = url
-        self.raw_path_qs = raw_path_qs
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._url, name)
-
-
-# How long an origin may leave `Expect: 100-continue` unanswered before it is sent the body.
-CONTINUE_SECONDS: Final = 1.0
-# aiohttp would say these where a client said nothing.
-_SAID_FOR_NOBODY: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
-
-
-class _Request(ClientRequest):
-    """A request for `target`, byte for byte, that bears no field but Host and those it is given."""
-
-    _skip_auto_headers = CIMultiDict[None]((name, None) for name in _SAID_FOR_NOBODY)
-    target: str
-
-    def update_auto_headers(self, skip_auto_headers: Iterable[str] | None) -> None:
-        """There are none."""
-
-    async def send(self, conn: Any) -> ClientResponse:
-        if conn.protocol.should_close:
-            # Something came that nobody asked for: it would pass for the answer to this request.
-            conn.close()
-            raise ServerDisconnectedError("the connection held bytes that nobody asked for")
-        if self._continue is not None:
-            is_told = True
-            self.loop.call_later(CONTINUE_SECONDS, set_result, self._continue, is_told)
-        url = self.url
-        self.url = _ExactTarget(url, self.target)  # type: ignore[assignment]
-        try:
-            return await super().send(conn)
-        finally:
-            self.url = url
-
-
-# Servers close quiet connections after some seconds, few of them sooner than this.
-WRITES_TRUST_SECONDS: Final = 1.0
-# What stands around a request's wait for a connection, where all are taken. It may raise.
-around_waits: ContextVar[Callable[[], AbstractAsyncContextManager[None]]] = ContextVar(
-    "around_waits", default=nullcontext
-)
-# Whether a request takes no connection that was used before, after one such failed.
-needs_new_connection: ContextVar[bool] = ContextVar("needs_new_connection", default=False)
-_idle_at_most: ContextVar[float | None] = ContextVar("_idle_at_most", default=None)
-_NONE_AT_ALL: Final = -1.0  # Also of what came back this very moment.
-_LONGEST_ANSWER_LINE: Final = 16 << 10
-_LONGEST_ANSWER_FIELD: Final = 64 << 10
-
-
-class Connector(aiohttp.TCPConnector):
-    """A pool that gives a request which is never sent again no connection that has been quiet for
-    long: the origin may be closing it at this very moment, and nobody would know what came of it.
-    Where one failed, the next try trusts none of the others, and they are closed. Its limit counts
-    connections to all hosts, and those that are kept for later.
-    """
-
-    async def connect(self, req: ClientRequest, traces: Any, timeout: Any) -> Any:
-        trusted = None if req.method in SAFE_METHODS else WRITES_TRUST_SECONDS
-        if needs_new_connection.get():
-            trusted = _NONE_AT_ALL
-        token = _idle_at_most.set(trusted)
-        try:
-            return await super().connect(req, traces, timeout)
-        finally:
-            _idle_at_most.reset(token)
-
-    async def _get(self, key: Any, traces: Any) -> Any:
-        seconds, usual = _idle_at_most.get(), self._keepalive_timeout
-        if seconds is not None:
-            self._keepalive_timeout = seconds
-        # Without traces aiohttp's own is over before anybody else has a turn.
-        try:
-            return await super()._get(key, traces)
-        finally:
-            self._keepalive_timeout = usual
-
-    async def _create_connection(self, req: ClientRequest, traces: Any, timeout: Any) -> Any:
-        # What is about to be made counts among the acquired already.
-        while len(self._acquired) + sum(map(len, self._conns.values())) > self._limit:
-            self._close_quietest()
-        return await super()._create_connection(req, traces, timeout)
-
-    def _close_quietest(self) -> None:
-        kept = {key: connections for key, connections in self._conns.items() if connections}
-        quietest = min(kept, key=lambda key: kept[key][0][1])
-        protocol, _ = kept[quietest].popleft()
-        if not kept[quietest]:
-            del self._conns[quietest]
-        protocol.close()
-
-    async def _wait_for_available_connection(self, key: Any, traces: Any) -> None:
-        async with around_waits.get()():
-            try:
-                await super()._wait_for_available_connection(key, traces)
-            except BaseException:
-                # It may have been this one's turn: aiohttp would tell nobody else.
-                self._release_waiter()
-                raise
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """`location`: scheme, host and port; `target`: UTF-8. `tls`: as aiohttp takes it.
-    `is_held_back`: `data` waits for a 100.
-    """
-
-    method: str
-    location: URL
-    target: bytes
-    headers: Iterable[tuple[str, str]] = ()
-    tls: ssl.SSLContext | bool = True
-    data: AsyncIterator[bytes] | None = None
-    is_held_back: bool = False
-
-
-class Client:
-    """What of aiohttp's client one question takes: a connection out of a pool, a request, an
-    answer. Nothing is sent twice, no redirect is followed, no cookie kept, no body decoded.
-    `connections`: how many there may be. `read_bytes`: so much of a body is read ahead.
-    """
-
-    def __init__(self, connections: int, read_bytes: int) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._connector = Connector(limit=connections, ttl_dns_cache=10)
-        self._read_bytes = read_bytes
-
-    async def close(self) -> None:
-        await self._connector.close()
-
-    async def ask(self, question: Question, timeout: aiohttp.ClientTimeout) -> ClientResponse:
-        """The answer, once its head is there. Of `timeout` those for connecting and reading count.
-        Raises aiohttp's errors and OSError.
-        """
-        request = _Request(
-            question.method,
-            question.location,
-            headers=question.headers,
-            data=question.data,
-            expect100=question.is_held_back,
-            loop=self._loop,
-            ssl=question.tls,
-        )
-        request.target = question.target.decode()
-        try:
-            return await self._send(request, timeout)
-        finally:
-            if request._body is not None:
-                await request._body.close()
-
-    async def _send(self, request: _Request, timeout: aiohttp.ClientTimeout) -> ClientResponse:
-        try:
-            connection = await self._connector.connect(request, [], timeout)
-        except TimeoutError as error:
-            raise aiohttp.ConnectionTimeoutError(f"no connection to {request.host}") from error
-        try:
-            connection.protocol.set_response_params(
-                skip_payload=request.method == "HEAD",
-                read_until_eof=True,
-                auto_decompress=False,
-                read_timeout=timeout.sock_read,
-                read_bufsize=self._read_bytes,
-                max_line_size=_LONGEST_ANSWER_LINE,
-                max_field_size=_LONGEST_ANSWER_FIELD,
-            )
-            answer = await request.send(connection)
-            try:
-                return await answer.start(connection)
-            except BaseException:
-                answer.close()
-                raise
-        except BaseException:
-            connection.close()
-            raise
