@@ -192,7 +192,7 @@ OVERVIEW: Final = Row(
         Panel(
             "Audits",
             "Hits that were asked for again in the background and compared: `agree` is the same,"
-            " `changed` differs since the origin changed, `wrong` was never so. Needs audit_share.",
+            " `changed` differs since the origin did, `wrong` was never so. Needs audit_share.",
             "short",
             (
                 Query(

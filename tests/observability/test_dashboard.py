@@ -28,14 +28,8 @@ BOARD: dict[str, Any] = json.loads(TEXT)
 PANELS = [panel for panel in BOARD["panels"] if panel["type"] != "row"]
 RULES = yaml.safe_load((ROOT / "helm/chunkside/rules/chunkside.yaml").read_text(encoding="utf-8"))
 ALERTS = [rule for group in RULES["groups"] for rule in group["rules"]]
-# Nothing counts these yet; the last test says when that is over.
-NOT_YET = {"chunkside_audits_total"}
 # A ConfigMap holds 1 MiB, and `kubectl apply` keeps a copy of at most 256 KiB.
 MOST_BYTES = 200_000
-
-
-def is_counted(expr: str) -> bool:
-    return not any(metric in expr for metric in NOT_YET)
 
 
 def queries() -> list[tuple[str, str]]:
@@ -133,7 +127,7 @@ def test_each_query_of_the_dashboard_has_data(watched: Prometheus) -> None:
         return any(not math.isnan(each.value) for each in watched.query(substituted(expr)))
 
     without = [f"{title}: {expr}" for title, expr in queries() if not has_data(expr)]
-    assert [each for each in without if is_counted(each)] == []
+    assert without == []
 
 
 @pytest.mark.server("prometheus")
@@ -170,12 +164,6 @@ def test_alerts_and_pages_look_at_what_is_there(watched: Prometheus) -> None:
     exprs = [*(alert["expr"] for alert in ALERTS), *documented()]
     looked_at = {each for expr in exprs for each in selectors(expr)}
     without = [each for each in sorted(looked_at) if not watched.query(each)]
-    assert [each for each in without if is_counted(each)] == []
+    assert without == []
     for expr in exprs:
         watched.query(expr)
-
-
-@pytest.mark.server("prometheus")
-def test_what_is_not_counted_yet_is_left_out_no_longer_than_that(watched: Prometheus) -> None:
-    counted = [metric for metric in NOT_YET if watched.query(metric)]
-    assert counted == [], "take them out of NOT_YET"

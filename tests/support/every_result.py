@@ -4,15 +4,12 @@ import json
 import threading
 from pathlib import Path
 
-from chunkside.settings import RouteSettings
 from tests.support.http_client import exchange
 from tests.support.origin import Origin, Script
 from tests.support.sidecar import Sidecar
 
 BODY_BYTES = 48 * 1024
 MOST_MARKERS = 16
-# Where routes can audit, as they can't everywhere yet.
-AUDITS = ("--audit-share", "0.05") if "audit_share" in RouteSettings.model_fields else ()
 _FAILS = Script(status=503, body=b"")
 
 
@@ -25,7 +22,7 @@ def flags(origin: Origin) -> tuple[str, ...]:
     return (
         *("--routes", json.dumps(routes), "--cache-size", "1MiB"),
         *("--max-markers", str(MOST_MARKERS), "--upstream-retries", "1"),
-        *("--min-free", "0", "--allow-memory-filesystem", *AUDITS),
+        *("--min-free", "0", "--allow-memory-filesystem", "--audit-share", "5%"),
     )
 
 
