@@ -58,9 +58,25 @@ SETS = {
         groups=("moto",),
         is_without_package=True,
     ),
+    "sbom": LockSet(
+        "what tells what is in an image, in an environment of its own",
+        groups=("sbom",),
+        is_without_package=True,
+    ),
     "neuroglancer": LockSet(
         "the pages of Neuroglancer, for end-to-end tests",
         groups=("neuroglancer",),
+        is_without_package=True,
+        is_alone=True,
+    ),
+    "charts": LockSet(
+        "what judges the charts, in an environment of its own",
+        groups=("charts",),
+        is_without_package=True,
+    ),
+    "helm": LockSet(
+        "the programs of Helm, for the charts",
+        groups=("helm",),
         is_without_package=True,
         is_alone=True,
     ),

@@ -16,6 +16,7 @@ The map:
     routing     what each route has of its own, built from its settings.
     console     what the admin port shows of the sidecar, and does to it.
     status      what the status page tells, from the metrics and the last minutes.
+    stopping    what signals say of when to stop.
     upkeep      a disk that fails, a table of stamps lost: mended, and said in the log.
     app         puts it together, and owns the order of starting and stopping.
     cli         the commands; tools: what those do that run no sidecar, most of them by asking one.

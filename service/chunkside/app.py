@@ -55,6 +55,7 @@ from chunkside.settings import (
     require_routes,
     taken_up,
 )
+from chunkside.stopping import Stopping
 from chunkside.store.body_store import Bounds, DiskBodyStore
 from chunkside.store.memory import MemoryBodyStore
 from chunkside.store.stamps import FileStampTable
@@ -70,6 +71,8 @@ log = logging.getLogger(__name__)
 
 _WANTED_DESCRIPTORS: Final = 65_536
 _MOST_READERS: Final = 4096
+# For what is cut off to come to its end, and for an answer of the admin port, which is short.
+_LAST_SECONDS: Final = 0.5
 
 
 def serve(settings: Settings, load: Callable[[], Settings], hangups: Hangups, ports: Ports) -> int:
@@ -113,20 +116,20 @@ def _raise_descriptor_limit() -> int:
 
 
 async def _run(make: Callable[[], Sidecar], hangups: Hangups, ports: Ports) -> None:
-    stopping = asyncio.Event()
+    stopping = Stopping()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+        loop.add_signal_handler(number, stopping.ask)
     sidecar, data, admin = make(), ports.data, ports.admin
     try:
         await sidecar.start(data, admin)
         hangups.hear(partial(loop.call_soon_threadsafe, sidecar.reloader.ask))
         serving = sidecar.serving(data, admin)
         serving.say_started(is_for_people=sidecar.settings.log_format == "console")
-        await stopping.wait()
+        await stopping.asked()
     finally:
         hangups.ignore()
-        await sidecar.stop()
+        await sidecar.stop(stopping)
     serving.say_ended(sidecar.saved())
 
 
@@ -284,6 +287,7 @@ class Sidecar:
         self._admin = web.AppRunner(
             admin_app(self._console, self._metrics, lambda: _hosts(self.settings)),
             access_log=None,
+            shutdown_timeout=_LAST_SECONDS,
         )
         await self._admin.setup()
         for sock in (sock for listener in admin for sock in listener.sockets):
@@ -299,24 +303,23 @@ class Sidecar:
         timers = Timers(self.settings.header_timeout, self.settings.idle_timeout)
         return Front(self._server, self._port, timers, self._crowd, self._lane)
 
-    async def stop(self) -> None:
-        """Lets what runs end, within the time allowed; then closes from the outside in."""
+    async def stop(self, stopping: Stopping) -> None:
+        """Takes requests for as long as it was told, lets what runs end, within the time allowed,
+        and closes from the outside in. The admin port, which tells that it stops, is closed last.
+        """
         self._console.obstacle = "stopping"
-        log.info("stopping")
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self.settings.shutdown_timeout
+        drain_time, seconds = self.settings.drain_time, self.settings.shutdown_timeout
+        if drain_time and stopping.is_asked:
+            log.info("stopping: requests are taken for %g s more", drain_time)
+            await stopping.pause(drain_time)
+        log.info("stopping: no more requests are taken")
         for door in self._doors:
             await door.close()
         # Quiet connections have nothing to end.
         self._server.pre_shutdown()
-        try:
-            async with asyncio.timeout(self.settings.shutdown_timeout + 1):
-                await self._server.shutdown(self.settings.shutdown_timeout)
-        except TimeoutError:
+        if not await stopping.allow(self._finish(seconds), seconds + 2 * _LAST_SECONDS):
             log.warning("requests that did not end in time are cut off")
-        for route in self._routes.under_way:
-            route.gateway.audits.stop()
-        await self._routes.shared.tasks.finish(max(0.1, deadline - loop.time()))
+            await self._finish(0.0)
         await self._background.finish(0.0)
         if self._upkeep is not None:
             self._upkeep.look()
@@ -324,6 +327,16 @@ class Sidecar:
             await self._admin.cleanup()
         await self._routes.close()
         await self._store.close()
+
+    async def _finish(self, seconds: float) -> None:
+        """Has requests and then fills end; those that last longer are cancelled."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        # To aiohttp 0 is no limit at all.
+        await self._server.shutdown(max(_LAST_SECONDS, seconds))
+        for route in self._routes.under_way:
+            route.gateway.audits.stop()
+        await self._routes.shared.tasks.finish(max(_LAST_SECONDS, deadline - loop.time()))
 
     def serving(self, data: list[Listener], admin: list[Listener]) -> Serving:
         return Serving(

@@ -470,17 +470,33 @@ async def test_small_chunks_and_large_make_the_same_body(house):
     assert (await house.get(KEY)).body == BODY[: 3 * MIB]
 
 
-async def test_bodies_waiting_for_their_commit_are_bounded(frail, monkeypatch):
-    monkeypatch.setattr(keeping, "UNCOMMITTED_BYTES", 250_000)
+@pytest.mark.parametrize(("size", "most"), [(100_000, 250_000), (3 * MIB, 600_000)])
+async def test_bodies_waiting_for_their_commit_are_bounded(frail, monkeypatch, size, most):
+    monkeypatch.setattr(keeping, "UNCOMMITTED_BYTES", most)
     frail.store.commit_gate = asyncio.Event()
     for n in range(4):
-        frail.origin.put(b"/a/c/%d" % n, BODY[:100_000])
-        assert (await frail.get(b"/a/c/%d" % n)).body == BODY[:100_000]
+        frail.origin.put(b"/a/c/%d" % n, BODY[:size])
+        assert (await frail.get(b"/a/c/%d" % n)).body == BODY[:size]
     await frail.until(lambda: frail.record.fills.count("refused") == 2)
     frail.store.commit_gate.set()
     await frail.settled()
     assert sorted(frail.record.fills) == ["refused", "refused", "stored", "stored"]
     assert frail.edges.uncommitted_bytes == 0
+
+
+async def test_a_large_body_that_waits_for_its_commit_and_is_read_by_nobody_leaves_memory(frail):
+    frail.store.commit_gate = asyncio.Event()
+    frail.origin.put(KEY, BODY[: 3 * MIB])
+    assert (await frail.get(KEY)).body == BODY[: 3 * MIB]
+    await frail.until(lambda: frail.store.commits_waiting == 1)
+    (fill,) = frail.gateway.fills._running.values()
+    assert not fill.growing().body._window
+    late = await frail.get(KEY)
+    assert (late.body, late.result) == (BODY[: 3 * MIB], "collapsed")
+    frail.store.commit_gate.set()
+    await frail.settled()
+    assert frail.record.fills == ["stored"]
+    assert frail.origin.count() == 1
 
 
 @pytest.mark.parametrize("range_", [b"bytes=-1", b"bytes=10-", b"bytes=10-10"])

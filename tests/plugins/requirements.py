@@ -1,4 +1,4 @@
-"""Markers for what a test needs from its machine: server, client, root, image, browser, suite.
+"""Markers for what a test needs: server, client, charts, root, image, browser, suite.
 
 What is missing skips the test, and the run's last lines say what was skipped and how to get it.
 With CI=true it fails the test, unless tests/allowed_missing.txt names it with a reason.
@@ -31,6 +31,9 @@ CLIENT_PYTHONS = (
     ".venv-moto/bin/python",
     ".venv-neuroglancer/bin/python",
 )
+CHART_TOOLS = (".venv-helm/bin", ".venv-charts/bin", ".tools/bin")
+# Not part of this repository: CustomResourceDefinitions of the Prometheus operator, as YAML.
+CRDS = "../shared/crds"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -68,6 +71,12 @@ def is_web_client(name: str, root: Path) -> bool:
     return find_program("node") is not None and (root / WEB_CLIENTS / name).is_dir()
 
 
+def find_chart_tool(name: str, root: Path) -> str | None:
+    """A program for charts, such as helm: what `make chart-tools` made, else another."""
+    made = (root / folder / name for folder in CHART_TOOLS)
+    return next((str(each) for each in made if each.exists()), None) or find_program(name)
+
+
 @functools.cache
 def find_image_engine() -> str | None:
     """A container engine that answers; the program alone is only a client."""
@@ -92,6 +101,9 @@ def is_met(requirement: Requirement, root: Path) -> bool:
             name = requirement.name
             is_module = name.isidentifier() and find_python_with(name, root) is not None
             return is_module or find_program(name) is not None or is_web_client(name, root)
+        case "charts":
+            is_crds = requirement.name == "crds" and (root / CRDS).is_dir()
+            return is_crds or find_chart_tool(requirement.name, root) is not None
         case "root":
             return os.geteuid() == 0
         case "image":
@@ -110,6 +122,10 @@ def how_to_get(requirement: Requirement) -> str:
             return "make servers, or install it with your package manager"
         case "client":
             return "make clients; for a program, your package manager"
+        case "charts" if requirement.name == "crds":
+            return f"put the Prometheus operator's CustomResourceDefinitions into {CRDS}"
+        case "charts":
+            return "make chart-tools"
         case "root":
             return "run the tests as root"
         case "image":
@@ -122,7 +138,7 @@ def how_to_get(requirement: Requirement) -> str:
 
 def requirements_of(item: pytest.Item) -> Iterator[Requirement]:
     """What the markers of a test ask for; several names in one marker are all needed."""
-    for kind in ("server", "client"):
+    for kind in ("server", "client", "charts"):
         for marker in item.iter_markers(kind):
             if not marker.args:
                 raise pytest.UsageError(f"{item.nodeid}: {kind} needs a name, as in {kind}('curl')")

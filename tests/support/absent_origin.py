@@ -1,5 +1,5 @@
-"""An origin that has nothing and says so at once, and a client that keeps its connection: for loads
-that tests/support/origin.py and http_client.py are too slow for.
+"""An origin that has nothing and says so at once, or one body beneath /body/, and a client that
+keeps its connection: for loads that tests/support/origin.py and http_client.py are too slow for.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Final, Self, cast
 from urllib.parse import urlsplit
 
 _NOT_FOUND: Final = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+_FOUND: Final = b'HTTP/1.1 200 OK\r\nETag: "1"\r\nContent-Length: %d\r\n\r\n'
 _LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 
 
@@ -22,12 +23,14 @@ class AbsentOrigin:
     """`asked` counts requests by the first segment of their path."""
 
     url: str
+    body: bytes = b""
     asked: Counter[bytes] = field(default_factory=Counter)
 
 
 @contextlib.asynccontextmanager
-async def absent_origin() -> AsyncIterator[AbsentOrigin]:
-    origin = AbsentOrigin("")
+async def absent_origin(body: bytes = b"") -> AsyncIterator[AbsentOrigin]:
+    """`body`: what is beneath /body/, if it isn't empty."""
+    origin = AbsentOrigin("", body)
     loop = asyncio.get_running_loop()
     listening = await loop.create_server(lambda: _Connection(origin), "127.0.0.1", 0)
     origin.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
@@ -40,6 +43,7 @@ async def absent_origin() -> AsyncIterator[AbsentOrigin]:
 class _Connection(asyncio.Protocol):
     def __init__(self, origin: AbsentOrigin) -> None:
         self._asked = origin.asked
+        self._body = origin.body
         self._rest = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -47,9 +51,17 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         *heads, self._rest = (self._rest + data).split(b"\r\n\r\n")
-        for head in heads:
-            self._asked[head.split(b"/", 2)[1]] += 1
-        self._transport.write(_NOT_FOUND * len(heads))
+        segments = [head.split(b"/", 2)[1] for head in heads]
+        self._asked.update(segments)
+        if not self._body or b"body" not in segments:
+            self._transport.write(_NOT_FOUND * len(heads))
+            return
+        for segment in segments:
+            if segment == b"body":
+                self._transport.write(_FOUND % len(self._body))
+                self._transport.write(self._body)
+            else:
+                self._transport.write(_NOT_FOUND)
 
 
 class Client:

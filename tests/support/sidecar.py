@@ -78,12 +78,15 @@ class Sidecar:
         cache_dir: Path,
         flags: Iterable[str] = (),
         env: Mapping[str, str] | None = None,
+        *,
+        command: Iterable[str] = (sys.executable, "-m", "chunkside"),
+        listen: str = "127.0.0.1:0",
     ) -> None:
-        """`upstream`: None where the flags give routes."""
+        """`upstream`: None where the flags give routes. `command`: in place of `chunkside`."""
         self._command = [
-            *(sys.executable, "-m", "chunkside", "serve"),
+            *(*command, "serve"),
             *(() if upstream is None else ("--upstream", upstream)),
-            *("--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"),
+            *("--listen", listen, "--admin-listen", listen),
             *("--cache-dir", str(cache_dir), *flags),
         ]
         self._env = clean_environment(env)
@@ -141,9 +144,13 @@ class Sidecar:
     def pid(self) -> int:
         return self._running.pid
 
+    def terminate(self) -> None:
+        """SIGTERM, and waits for nothing."""
+        self._running.send_signal(signal.SIGTERM)
+
     def stop(self) -> int:
         """SIGTERM, then waits; the exit code."""
-        self._running.send_signal(signal.SIGTERM)
+        self.terminate()
         return self._end()
 
     def wait(self) -> int:
@@ -163,8 +170,15 @@ class Sidecar:
 
     def rss_anon_bytes(self) -> int:
         """Resident anonymous memory, as the kernel counts it now."""
+        return self._resident("RssAnon")
+
+    def rss_file_bytes(self) -> int:
+        """Resident pages of files, bodies that are mapped among them."""
+        return self._resident("RssFile")
+
+    def _resident(self, name: str) -> int:
         status = Path(f"/proc/{self.pid}/status").read_text()
-        found = re.search(r"^RssAnon:\s+(\d+) kB$", status, re.MULTILINE)
+        found = re.search(rf"^{name}:\s+(\d+) kB$", status, re.MULTILINE)
         assert found is not None
         return int(found[1]) * 1024
 

@@ -118,6 +118,12 @@ COMMANDS: Mapping[str, Command] = {
             "chunkside check --verify",
         ),
     ),
+    "health": Command(
+        "ask a running sidecar whether it is ready; exit code 0 or 1",
+        local.add_health_flags,
+        local.health,
+        ("chunkside health", "chunkside health --admin-listen localhost:8201 --timeout 1s"),
+    ),
     "demo": Command(
         "read a sparse Zarr array twice through a sidecar, and show what each pass cost",
         local.add_demo_flags,

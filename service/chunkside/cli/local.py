@@ -1,4 +1,4 @@
-"""Commands that need no running sidecar: `serve`, `check`, `demo`."""
+"""Commands that need no running sidecar, and `health`, which is told of one by its settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from chunkside.settings.files import refuse_unfit_files
 from chunkside.settings.forecast import forecast
 from chunkside.settings.model import Settings
 from chunkside.settings.own_credential import refuse_open_ports
-from chunkside.settings.quantities import count_parser, parse_wait
+from chunkside.settings.quantities import count_parser, parse_timeout, parse_wait
 from chunkside.settings.sources import flag_name, load_settings, require_routes
 from chunkside.settings.table import shape_of, shown_default
 from chunkside.store.filesystem import MemoryOnly, measure
@@ -152,6 +152,25 @@ def _verify(settings: Settings, *, remove_bad: bool, as_json: bool) -> int:
     from chunkside.tools.verify import verify_cache  # noqa: PLC0415 - its imports are slow
 
     return verify_cache(choice.directory, remove_bad=remove_bad, as_json=as_json)
+
+
+def add_health_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", metavar="FILE", help="YAML file of settings (CHUNKSIDE_CONFIG)")
+    parser.add_argument(
+        "--admin-listen",
+        action="append",
+        metavar="ADDRESS",
+        help="where it is asked; needed where serve was told by a flag. Default: as set",
+    )
+    parser.add_argument("--timeout", metavar="DURATION", default="3s", help="Default: 3s")
+
+
+def health(namespace: argparse.Namespace) -> int:
+    timeout_seconds = read("--timeout", namespace.timeout, parse_timeout)
+    settings = settings_of(namespace, ("timeout",))
+    from chunkside.tools.health import health  # noqa: PLC0415 - other commands don't need it
+
+    return health(settings.admin_listen, timeout_seconds)
 
 
 def add_demo_flags(parser: argparse.ArgumentParser) -> None:

@@ -47,7 +47,7 @@ Stamped = TypeVar("Stamped")
 class Shared:
     """What changes as the process runs, and is one for all of its routes.
 
-    `uncommitted_bytes`: of small bodies that were answered and wait for their commit.
+    `uncommitted_bytes`: of bodies that were answered and wait for their commit, in memory.
     `is_scanning`: the directory has not been read whole yet, so that the index may lack what lies
     on disk. `is_pressed` is set where a body was not stored for want of room on the volume;
     `wanted_bytes`: the most that one of those would have taken.

@@ -123,6 +123,16 @@ class GrowingBody:
     def finish(self) -> None:
         self.length = self.end
         self._wake()
+        self._rest_on_the_writer()
+
+    def _rest_on_the_writer(self) -> None:
+        """Keeps nothing in memory of a large body that waits for its commit while nobody reads it:
+        many may wait where the disk is slow. Whoever joins it reads it back.
+        """
+        is_read = bool(self._followers) or self.expected > 0
+        if self.is_kept and self.is_whole and not is_read and self.end > SMALL_BODY_BYTES:
+            self._window.clear()
+            self._window_start = self.end
 
     def tear(self) -> None:
         """No more bytes will come."""
@@ -134,6 +144,7 @@ class GrowingBody:
     def decline(self) -> None:
         """One of those expected will not follow."""
         self.expected -= 1
+        self._rest_on_the_writer()
         self._one_less()
 
     @property
@@ -196,6 +207,7 @@ class GrowingBody:
 
     def let_go(self, follower: Follower) -> None:
         self._followers.discard(follower)
+        self._rest_on_the_writer()
         self._one_less()
 
     def moved(self) -> None:

@@ -73,7 +73,8 @@ class Keeping:
         if writer is None:
             return NOT_KEPT
         edges, length = self._edges, body.end
-        waiting = length if length <= SMALL_BODY_BYTES else 0
+        # Of a large one the writer holds no more than this.
+        waiting = min(length, SMALL_BODY_BYTES)
         is_allowed = edges.may_store(self._lease)
         if not is_allowed or edges.uncommitted_bytes + waiting > UNCOMMITTED_BYTES:
             body.stop_keeping()

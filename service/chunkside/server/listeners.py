@@ -51,12 +51,17 @@ def bind_tcp(host: str, port: int) -> list[socket.socket]:
     if host != "localhost":
         return [_bind(*_resolve(host, port))]
     for _ in range(_TRIES_FOR_A_COMMON_PORT):
-        first = _bind(socket.AF_INET, ("127.0.0.1", port))
+        try:
+            first = _bind(socket.AF_INET, ("127.0.0.1", port))
+        except CannotListen as error:
+            if _is_without_family(error):
+                return [_bind(socket.AF_INET6, ("::1", port))]
+            raise
         chosen = first.getsockname()[1]
         try:
             return [first, _bind(socket.AF_INET6, ("::1", chosen))]
         except CannotListen as error:
-            if isinstance(error.__cause__, OSError) and error.__cause__.errno in _NO_SUCH_FAMILY:
+            if _is_without_family(error):
                 return [first]
             first.close()
             if port != 0:
@@ -64,7 +69,10 @@ def bind_tcp(host: str, port: int) -> list[socket.socket]:
     raise CannotListen("no port is free in both loopback families")
 
 
-_NO_SUCH_FAMILY: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
+def _is_without_family(error: CannotListen) -> bool:
+    cause = error.__cause__
+    no_such = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
+    return isinstance(cause, OSError) and cause.errno in no_such
 
 
 def bind_unix(path: str) -> socket.socket:

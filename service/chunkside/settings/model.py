@@ -121,8 +121,15 @@ class _SidecarSettings(BaseSettings):
     idle_timeout: Timeout = Field(
         default=120.0, description="How long a client's connection is kept without a request"
     )
+    drain_time: Wait = Field(
+        default=0.0,
+        description="How long requests are still taken after SIGTERM, while `/readyz` says no. A "
+        "second SIGTERM ends it",
+    )
     shutdown_timeout: Wait = Field(
-        default=10.0, description="How long running requests may take to end after SIGTERM"
+        default=10.0,
+        description="How long running requests may take to end once no more are taken. Another "
+        "SIGTERM cuts them off",
     )
     log_level: LogLevel = Field(default="info", description="`debug`, `info`, `warning` or `error`")
     log_format: LogFormat = Field(
