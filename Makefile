@@ -13,7 +13,7 @@ EXTRAS ?=
 DIST ?= dist
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check servers ship-servers clients suite image image-test dist sbom pod-memory bench bench-flood bench-readers soak sharing audits faults mutants docs-figures lock clean \
+.PHONY: help run demo test check servers ship-servers clients suite image image-test dist sbom pod-memory bench bench-flood bench-readers soak sharing audits faults mutants docs-figures dashboard dashboard-picture lock clean \
 	need-python run-venv demo-venv dev-venv
 
 help:
@@ -35,6 +35,8 @@ help:
 	@echo 'make faults                          origins that fail in every way; writes the table of docs/faults.md'
 	@echo 'make mutants                         do the tests notice a broken rule?'
 	@echo 'make docs-figures                    figures and tables of README and docs (ARGS=--tables: no demo)'
+	@echo 'make dashboard                       the Grafana dashboard, from its script'
+	@echo 'make dashboard-picture               its picture, by Grafana'"'"'s components (630 MB of npm packages)'
 	@echo 'make lock                            locks from pyproject.toml (UPGRADE=1: newest versions)'
 	@echo 'make clean                           remove environments and what tools left behind'
 	@echo 'PYTHON=python3.12 chooses the Python: 3.11 to 3.13.'
@@ -163,6 +165,15 @@ mutants: $(if $(wildcard tests/mutants/__main__.py),dev-venv)
 docs-figures: $(if $(wildcard scripts/docs_figures.py),dev-venv)
 	@test -f scripts/docs_figures.py || { echo 'docs-figures: nothing to draw yet' >&2; exit 2; }
 	.venv-dev/bin/python -m scripts.docs_figures $(ARGS)
+
+dashboard: dev-venv
+	.venv-dev/bin/python scripts/dashboard.py
+
+# It needs Prometheus and Chromium: `make servers`.
+dashboard-picture: dev-venv
+	@command -v npm >/dev/null || { echo 'make dashboard-picture needs Node.js and npm' >&2; exit 2; }
+	cd docs/picture && npm ci --ignore-scripts --legacy-peer-deps --no-audit --no-fund
+	.venv-dev/bin/python -m tests.bench.picture $(ARGS)
 
 # Where the dev lock itself is missing or broken: make lock UV=uv, with a uv from elsewhere.
 lock: $(if $(filter .venv-dev/%,$(UV)),dev-venv,need-python)

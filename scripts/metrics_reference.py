@@ -57,6 +57,7 @@ def _reading() -> GaugeReading:
         mapped_bytes=0,
         lingering_bytes=0,
         directory_bytes=0,
+        degraded={"directory": False, "stamps": False},
         fills_in_flight=0,
         fill_waiters=0,
         partitions=0,

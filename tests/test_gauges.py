@@ -7,12 +7,14 @@ from dataclasses import replace
 from types import FrameType
 from typing import Any
 
+from chunkside.cache import Cache
 from chunkside.core.index import Index
 from chunkside.core.key import Namespace
 from chunkside.gauges import Gauges
 from chunkside.metrics import Metrics
 from chunkside.routing import CurrentRoutes
 from chunkside.store.memory import MemoryBodyStore
+from chunkside.store.stamps import FileStampTable, MemoryStampTable
 from tests.core.index_samples import HERE, PLENTY, STAMPS, key
 from tests.core.index_samples import body as body_of
 from tests.core.samples import NOW, absent
@@ -41,7 +43,8 @@ async def gauges_of(*routes):
     assert isinstance(ground.store, MemoryBodyStore)
     current = CurrentRoutes(configured(*routes), ground)
     try:
-        yield Gauges(ground.index, ground.store, current, None)
+        cache = Cache(None, 0, 0, MemoryStampTable(lambda: 0.0), b"", is_degraded=True)
+        yield Gauges(ground.index, ground.store, current, cache)
     finally:
         await current.close()
 
@@ -78,6 +81,18 @@ async def test_what_is_held_is_told_by_kind_and_partition():
         0,
     )
     assert reading.credentials == {}
+
+
+async def test_memory_in_place_of_a_directory_is_told_and_so_are_stamps_that_it_does_not_take(
+    tmp_path,
+):
+    async with gauges_of({"prefix": "/", "upstream": HERE}) as gauges:
+        assert gauges.read().degraded == {"directory": True, "stamps": False}
+        table = FileStampTable(str(tmp_path), lambda: 0.0)
+        on_disk = replace(gauges, cache=Cache(None, 0, 0, table, b""))
+        assert on_disk.read().degraded == {"directory": False, "stamps": False}
+        table.release()
+        assert on_disk.read().degraded == {"directory": False, "stamps": True}
 
 
 async def test_a_credential_is_told_of_its_route(tmp_path):

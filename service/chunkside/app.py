@@ -164,15 +164,14 @@ class Sidecar:
             instance,
         )
         self._routes = CurrentRoutes(configured, ground)
-        directory = None if cache.chosen is None else cache.chosen.directory
-        self._gauges = Gauges(self._index, self._store, self._routes, directory)
+        self._gauges = Gauges(self._index, self._store, self._routes, cache)
         self._port = DataPort(
             self._seats(), self._metrics, instance, *_admitted(settings), self._lines
         )
         self._lane = self._make_lane(ground)
         self._console = SidecarConsole(
             settings,
-            directory,
+            self._gauges.directory,
             self._routes.open,
             self._metrics,
             self._gauges.disk_usage,

@@ -10,6 +10,7 @@ from chunkside.clock import boot_seconds
 from chunkside.core.budget import Limits
 from chunkside.gateway.errors import StoreFault
 from chunkside.settings import (
+    MEMORY_IS_MEANT,
     ConfigurationError,
     Settings,
     memory_limit,
@@ -27,13 +28,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """Where bodies go: `chosen` is None for memory. Sizes in bytes; `min_free` of the volume."""
+    """Where bodies go: `chosen` is None for memory. Sizes in bytes; `min_free` of the volume.
+
+    `is_degraded`: memory stands in for a directory that was meant to be used.
+    """
 
     chosen: Chosen | None
     budget: int
     min_free: int
     table: MemoryStampTable
     secret: bytes
+    is_degraded: bool = False
 
 
 def cache_of(settings: Settings) -> Cache:
@@ -57,7 +62,14 @@ def cache_of(settings: Settings) -> Cache:
     else:
         log.warning("bodies are kept in memory, since %s", choice.because)
     budget = resolve_memory_size(settings.memory_size, memory_limit())
-    return Cache(None, budget, 0, MemoryStampTable(boot_seconds), secrets.token_bytes(32))
+    return Cache(
+        None,
+        budget,
+        0,
+        MemoryStampTable(boot_seconds),
+        secrets.token_bytes(32),
+        is_degraded=settings.cache_size not in MEMORY_IS_MEANT,
+    )
 
 
 def limits_of(settings: Settings, budget: int) -> Limits:

@@ -198,6 +198,14 @@ def _xarray(url: str) -> Any:
     return xarray.open_zarr(f"{url}/{BUCKET}/dataset.zarr", chunks=None)["t"].to_numpy()
 
 
+@reader("xarray over dask", "xarray", "dask", "zarr", "fsspec", module="dask")
+def _xarray_dask(url: str) -> Any:
+    import xarray
+
+    # Chunk by chunk, in threads.
+    return xarray.open_zarr(f"{url}/{BUCKET}/dataset.zarr", chunks={})["t"].to_numpy()
+
+
 @reader("xarray, netCDF-4", "xarray", "h5netcdf", "h5py", "fsspec", module="h5netcdf")
 def _h5netcdf(url: str) -> Any:
     import fsspec

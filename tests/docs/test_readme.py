@@ -9,25 +9,31 @@ import pytest
 
 from chunkside.cli import COMMANDS
 from chunkside.server.admin import INDEX
-from chunkside.settings import Settings, settings_table
+from chunkside.settings import Settings, settings_reference, settings_table
+from scripts.docs_figures import IN_README
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+SETTINGS = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
 
 
-def between_marks(name: str) -> str:
-    found = re.search(rf"<!-- {name}: [^>]*-->\n(.*?)<!-- /{name} -->", README, re.DOTALL)
-    assert found is not None, f"README has no marks for {name}"
+def between_marks(name: str, page: str = README) -> str:
+    found = re.search(rf"<!-- {name}: [^>]*-->\n(.*?)<!-- /{name} -->", page, re.DOTALL)
+    assert found is not None, f"the page has no marks for {name}"
     return found[1].strip()
 
 
-def test_the_table_of_settings_is_that_of_the_model() -> None:
-    assert between_marks("settings") == settings_table().strip(), "run make docs-figures"
+def test_the_tables_of_settings_are_those_of_the_model() -> None:
+    """Of README, which has those that most people need, and of docs/settings.md, which has all."""
+    assert between_marks("settings") == settings_table(IN_README).strip(), "run make docs-figures"
+    all_of_them = between_marks("settings", SETTINGS)
+    assert all_of_them == settings_reference().strip(), "run make docs-figures"
+    assert set(IN_README) <= Settings.model_fields.keys()
 
 
 @pytest.mark.parametrize("name", sorted(Settings.model_fields))
 def test_every_setting_is_documented(name: str) -> None:
-    assert f"| `{name}` |" in README
+    assert f"| `{name}` |" in SETTINGS
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))

@@ -1,10 +1,10 @@
-"""Settings as README shows them."""
+"""Settings as README and docs show them."""
 
 import re
 
 import pytest
 
-from chunkside.settings import Settings, load_settings, settings_table
+from chunkside.settings import Settings, load_settings, settings_reference, settings_table
 from chunkside.settings.table import shape_of, shown_default
 
 
@@ -12,6 +12,21 @@ def test_the_table_has_a_row_for_every_setting():
     rows = settings_table().splitlines()[2:]
     assert [row.split("`")[1] for row in rows] == list(Settings.model_fields)
     assert all(len(re.findall(r"(?<!\\)\|", row)) == 4 for row in rows)
+
+
+def test_a_table_may_be_of_some():
+    rows = settings_table(("ttl", "upstream")).splitlines()[2:]
+    assert [row.split("`")[1] for row in rows] == ["upstream", "ttl"]
+
+
+def test_the_reference_has_every_setting_once_and_says_what_it_takes():
+    rows = [line for line in settings_reference().splitlines() if line.startswith("| `")]
+    assert sorted(row.split("`")[1] for row in rows) == sorted(Settings.model_fields)
+    assert all(len(re.findall(r"(?<!\\)\|", row)) == 6 for row in rows)
+    by_name = {row.split("`")[1]: row for row in rows}
+    assert "| `DURATION` | `300s` | SIGHUP |" in by_name["ttl"]
+    assert "| true or false | `true` | SIGHUP |" in by_name["cache_missing"]
+    assert "| a restart |" in by_name["cache_dir"]
 
 
 @pytest.mark.parametrize("name", Settings.model_fields)

@@ -58,6 +58,9 @@ HELP: Final = {
     " gone. The byte budget doesn't know them.",
     "directory_bytes": "What directories of the cache take beside body files, by the last sweep of"
     " this process. The byte budget doesn't know them.",
+    "degraded": "1 where memory stands in for a cache directory that was meant to be used: for"
+    " bodies, since none is fit (directory), or for the stamps of writes and purges, since they"
+    " can't be written (stamps).",
     "partitions": "Partitions that hold something: one for each credential of clients' that brought"
     " it, and one for all without, of each origin. Where it grows with every request, credentials"
     " change too often to share anything.",
@@ -92,8 +95,8 @@ class GaugeReading:
     """The state at this moment. Mappings go by kind of entry.
 
     `disk_free_bytes` is None where bodies are kept in memory, or where the disk doesn't say;
-    `directory_bytes` until this process has looked at them. `credentials`: the sidecar's own, by
-    route.
+    `directory_bytes` until this process has looked at them. `degraded` goes by cause, and
+    `credentials`, the sidecar's own, by route.
     """
 
     index_entries: Mapping[str, int]
@@ -105,6 +108,7 @@ class GaugeReading:
     mapped_bytes: int
     lingering_bytes: int
     directory_bytes: int | None
+    degraded: Mapping[str, bool]
     fills_in_flight: int
     fill_waiters: int
     partitions: int
@@ -164,6 +168,7 @@ def gauge_families(reading: GaugeReading) -> Iterator[Metric]:
     yield _gauge("lingering_bytes", reading.lingering_bytes)
     if reading.directory_bytes is not None:
         yield _gauge("directory_bytes", reading.directory_bytes)
+    yield _gauge_by("cause", "degraded", reading.degraded)
     yield _gauge("fills_in_flight", reading.fills_in_flight)
     yield _gauge("fill_waiters", reading.fill_waiters)
     yield _gauge("partitions", reading.partitions)

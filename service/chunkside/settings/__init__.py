@@ -16,7 +16,7 @@ from chunkside.settings.addresses import (
     UnixAddress,
     UpstreamAddress,
 )
-from chunkside.settings.cache_directory import locate_cache, open_cache
+from chunkside.settings.cache_directory import MEMORY_IS_MEANT, locate_cache, open_cache
 from chunkside.settings.cautions import cautions
 from chunkside.settings.derived import (
     memory_limit,
@@ -45,9 +45,10 @@ from chunkside.settings.reloading import differing, other_answers, same_way, tak
 from chunkside.settings.route_settings import RouteSettings
 from chunkside.settings.routes import ConfiguredRoute
 from chunkside.settings.sources import load_settings, require_routes
-from chunkside.settings.table import settings_table
+from chunkside.settings.table import settings_reference, settings_table
 
 __all__ = [
+    "MEMORY_IS_MEANT",
     "ConfigurationError",
     "ConfiguredRoute",
     "DirectoryAddress",
@@ -81,6 +82,7 @@ __all__ = [
     "resolve_min_free",
     "resolve_negative_scope",
     "same_way",
+    "settings_reference",
     "settings_table",
     "taken_up",
     "tls_files",

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import assert_never
+from typing import Final, assert_never
 
 from chunkside.settings.errors import ConfigurationError
 from chunkside.settings.model import Settings
@@ -23,6 +23,8 @@ from chunkside.store.filesystem import (
 )
 
 ALLOWED = "a directory of your own on a local disk"
+# Values of `cache_size`.
+MEMORY_IS_MEANT: Final = (0, Percent(0.0))
 
 
 def locate_cache(
@@ -32,7 +34,7 @@ def locate_cache(
 
     `environment` is the process's own where left out.
     """
-    if settings.cache_size in (0, Percent(0.0)):
+    if settings.cache_size in MEMORY_IS_MEANT:
         return MemoryOnly("cache_size is 0")
     environment = os.environ if environment is None else environment
     choice = choose_cache_directory(
