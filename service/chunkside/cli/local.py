@@ -199,7 +199,11 @@ def demo(namespace: argparse.Namespace) -> int:
     admin_port = read("--admin-port", namespace.admin_port, _parse_port)
     if importlib.util.find_spec("zarr") is None:
         raise ConfigurationError(
-            "demo", None, "with zarr-python", "pip install 'chunkside[demo]'", reason="no zarr here"
+            "demo",
+            None,
+            "with zarr-python",
+            "pip install 'chunkside[demo]', or make demo in a clone",
+            reason="zarr is not installed",
         )
     from chunkside.demo import run  # noqa: PLC0415 - its imports are an extra
 

@@ -39,7 +39,9 @@ def run(
     """
     if find_spec("zarr") is None or find_spec("fsspec") is None:
         print(
-            "chunkside demo reads with zarr-python: pip install 'chunkside[demo]'", file=sys.stderr
+            "chunkside demo reads with zarr-python, which isn't installed: pip install "
+            "'chunkside[demo]', or make demo in a clone",
+            file=sys.stderr,
         )
         return 2
     try:
