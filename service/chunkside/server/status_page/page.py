@@ -215,7 +215,7 @@ def _milliseconds(seconds: float | None) -> str:
 def _breaker(state: str | None) -> str:
     match state:
         case None | "closed":
-            return "asked"
+            return "in use"
         case "open":
             return '<b class="bad">failing, left alone</b>'
         case _:
@@ -236,7 +236,7 @@ def _ranking(caption: str, ranked: list[Status], empty: str) -> str:
         (_map_link(each["prefix"]), bar(each["count"], most), f"≈ {count(each['count'])}")
         for each in ranked
     ]
-    columns = (("Prefix", ""), ("Beside the first", "bar"), ("Requests", "n"))
+    columns = (("Prefix", ""), ("Compared", "bar"), ("Requests", "n"))
     return table(f"{caption}<small>since the start, from samples</small>", columns, rows, empty)
 
 
