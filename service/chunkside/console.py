@@ -40,7 +40,7 @@ from chunkside.server.admin_requests import (
 from chunkside.server.map_page import ChunkMap, MapRequest
 from chunkside.server.stored_file import FileRequest, HeldFile
 from chunkside.server.why_page import WhyRequest
-from chunkside.settings import RouteSettings, Settings
+from chunkside.settings import RouteSettings, Settings, auth_kind, client_credentials_of
 from chunkside.status import status_of
 from chunkside.verify import verify
 from chunkside.why import explain
@@ -322,6 +322,8 @@ def _route_members(each: OpenRoute) -> dict[str, object]:
         "max_body_size": policy.max_body_bytes,
         "negative_scope": policy.negative_scope,
         "allow_writes": policy.allow_writes,
+        "client_credentials": client_credentials_of(configured.settings),
+        "upstream_auth": auth_kind(configured.settings) or "none",
     }
 
 

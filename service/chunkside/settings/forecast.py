@@ -206,7 +206,7 @@ def _lifetimes(settings: RouteSettings) -> str:
     obeys = settings.upstream_cache_control == "obey"
     plain = "Cache-Control" if obeys else "no-store in Cache-Control"
     told = ", else ".join([*settings.targeted_cache_control, plain])
-    return f"lifetimes: {bodies}, {absences}, {metadata}; the origin says so in {told}"
+    return f"lifetimes: {bodies}, {absences}, {metadata}; the origin's own are those of {told}"
 
 
 def _kind(filesystem: Filesystem) -> str:
