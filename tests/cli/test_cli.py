@@ -1,6 +1,7 @@
 """The command line: what it takes, and the one line with which it refuses."""
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -262,6 +263,14 @@ def test_a_full_output_is_one_line():
         told = subprocess.run(command, check=False, stdout=full, stderr=subprocess.PIPE, text=True)
     assert told.returncode == 1
     assert told.stderr == "chunkside: the output can't be written: No space left on device\n"
+
+
+def test_an_origin_that_refuses_is_told_in_plain_words(capsys):
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        assert main(["check", "--probe", "/a", "--upstream", url, "--cache-size", "0"]) == 1
+    assert f"{url} can't be connected to: Connection refused." in capsys.readouterr().out
 
 
 def test_a_closed_output_is_no_fault():
