@@ -75,7 +75,10 @@ def _read_ports(process: "subprocess.Popen[str]") -> dict[str, str]:
         watchdog.cancel()
     if ports is None:
         code = process.wait()
-        raise SidecarError("the sidecar did not start", code if code > 0 else 1)
+        raise SidecarError(
+            "the sidecar did not start; `--port 0 --admin-port 0` picks free ports",
+            code if code > 0 else 1,
+        )
     return ports
 
 
