@@ -167,6 +167,12 @@ def test_check_says_in_which_field_the_origin_tells_lifetimes(capsys, tmp_path):
     assert "those of Cache-Control\n" in text
 
 
+def test_check_says_that_strict_leaves_lifetimes_to_the_origin(capsys, tmp_path):
+    assert ", absences as long as the origin says, " in check(capsys, tmp_path, "--profile=strict")
+    told = check(capsys, tmp_path, "--profile=strict", "--negative-ttl=1m")
+    assert ", absences 60s at most, " in told
+
+
 def test_check_says_of_each_route_what_would_happen(capsys, tmp_path):
     routes = (
         '[{"prefix": "/era5", "upstream": "https://h/bucket/era5", "ttl": "1h",'
