@@ -279,6 +279,13 @@ def test_an_origin_that_refuses_is_told_in_plain_words(capsys):
     assert f"{url} can't be connected to: Connection refused." in capsys.readouterr().out
 
 
+def test_a_directory_that_is_not_there_yet_is_not_called_good(capsys, tmp_path):
+    argv = ["check", "--verify", "--allow-memory-filesystem", f"--cache-dir={tmp_path}/none"]
+    assert main(argv) == 0
+    told = capsys.readouterr().out
+    assert told == f"{tmp_path}/none is not there: nothing has been stored in it\n"
+
+
 def test_a_closed_output_is_no_fault():
     shell = f"{sys.executable} -m chunkside --version >&-"
     told = subprocess.run(["sh", "-c", shell], check=False, capture_output=True, text=True)

@@ -184,9 +184,7 @@ def _origins(status: Status) -> str:
     return f"<div>{table('Origins' + told, columns, rows, '')}{_audits(status['audits'])}</div>"
 
 
-def _audits(audits: Iterable[Status] | None) -> str:
-    if audits is None:
-        return ""
+def _audits(audits: Iterable[Status]) -> str:
     columns = (("Kind", ""), ("Verdict", ""), ("Count", "n"))
     rows = [
         (
