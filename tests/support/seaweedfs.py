@@ -45,7 +45,7 @@ def seaweedfs(program: str, home: Path) -> Iterator[str]:
     command = [
         *(program, "server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={home / 'objects'}"),
         *("-filer", "-s3", f"-s3.port={port}", f"-s3.port.grpc={free_port()}"),
-        *("-s3.port.iceberg=0", f"-s3.config={config}", *flags),
+        *("-s3.port.iceberg=0", "-s3.port.lance=0", f"-s3.config={config}", *flags),
         *("-master.volumeSizeLimitMB=64", "-volume.max=20"),
     ]
     url = f"http://127.0.0.1:{port}"
