@@ -96,6 +96,10 @@ class Figure:
     p99: float
 
 
+class Broken(Exception):
+    """A server broke connections off, or answered nothing."""
+
+
 def measure(server: Server, row: Row, seconds: int, home: Path) -> Figure:
     command = [
         *("taskset", "-c", str(LOAD_CORE), "wrk", "-t1", f"-c{row.connections}", f"-d{seconds}s"),
@@ -118,7 +122,7 @@ def measure(server: Server, row: Row, seconds: int, home: Path) -> Figure:
     has_failed = re.search(r"Socket errors: connect \d+, read \d+, write \d+", load)
     is_wrong = has_failed is not None and has_failed[0] != _ONLY_TIMEOUTS
     if found is None or rate is None or is_wrong:
-        raise SystemExit(f"{server.name}, {row.name}: {load}")
+        raise Broken(f"{server.name}, {row.name}: {load}")
     count = int(found[1])
     return Figure(float(rate[1]), spent / count * 1e6, _latency(load, 50), _latency(load, 99))
 
@@ -184,17 +188,32 @@ def table(rounds: int, seconds: int) -> list[str]:
         floor = start_floor(running, SERVER_CORE)
         for row in ROWS:
             beside = [*servers, floor] if row.has_floor else servers
-            figures: dict[str, list[Figure]] = {server.name: [] for server in beside}
-            for server in beside:
-                # Long enough for every key to have been brought.
-                warm = replace(row, connections=max(16, row.connections))
-                measure(server, warm, 12 if row.script == _SPARSE else 2, home)
-            for _ in range(rounds):
-                for server in beside:
-                    figures[server.name].append(measure(server, row, seconds, home))
-            lines.append(show(row, figures))
+            lines.append(show(row, _rounds_of(row, beside, rounds, seconds, home)))
             print(lines[-1], flush=True)
     return lines
+
+
+def _rounds_of(
+    row: Row, beside: list[Server], rounds: int, seconds: int, home: Path
+) -> dict[str, list[Figure]]:
+    """By server; a peer that breaks connections off has no part in a row."""
+    figures: dict[str, list[Figure]] = {server.name: [] for server in beside}
+    # Long enough for every key to have been brought.
+    warm = replace(row, connections=max(16, row.connections))
+    warming = 12 if row.script == _SPARSE else 2
+    for number in range(rounds + 1):
+        for server in [each for each in beside if each.name in figures]:
+            try:
+                if number == 0:
+                    measure(server, warm, warming, home)
+                else:
+                    figures[server.name].append(measure(server, row, seconds, home))
+            except Broken as broken:
+                if server.name == "chunkside":
+                    raise SystemExit(str(broken)) from broken
+                print(f"left out of its row: {broken}", file=sys.stderr)
+                del figures[server.name]
+    return figures
 
 
 def write(lines: list[str], rounds: int, seconds: int) -> None:

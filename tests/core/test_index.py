@@ -40,6 +40,14 @@ def test_what_was_stored_is_found_and_nothing_else():
     assert set(index.keys()) == {key(b"/a"), key(b"/b")}
 
 
+def test_what_has_an_entry_in_a_namespace_is_told_at_once():
+    index = Index(PLENTY)
+    put(index, body(b"/a"))
+    mark(index, b"/b")
+    assert set(index.targets_in(key(b"/a").namespace)) == {b"/a", b"/b"}
+    assert set(index.targets_in(Namespace("http://other:80"))) == set()
+
+
 def test_a_present_replaces_an_absence_and_the_other_way():
     index = Index(PLENTY)
     a = body(b"/a")

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import zarr
 
+from tests.arrays.samples import zarr3
 from tests.e2e.conftest import ANY_DISK
 from tests.support.http_client import exchange
 from tests.support.origin import Origin
@@ -39,7 +40,7 @@ def commands(program: str) -> list[str]:
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sidecar]:
     """Of several routes, so that one can be named; all of them lead to one origin."""
     with Origin() as origin:
-        origin.put("/x.zarr/zarr.json", b"{}")
+        origin.put("/x.zarr/zarr.json", zarr3((2, 8, 8, 8), (1, 4, 4, 4)))
         origin.put("/x.zarr/c/0/0", bytes(1000))
         routes = f'{{"/": "{origin.url}", "{ROUTE}": "{origin.url}/era5"}}'
         cache_dir = tmp_path_factory.mktemp("documented") / "cache"

@@ -6,7 +6,7 @@ import pytest
 
 from chunkside.core.entry import Present
 from chunkside.core.freshness import Policy
-from chunkside.gateway import delivery, keeping
+from chunkside.gateway import delivery, fills, keeping
 from chunkside.gateway.growing import WINDOW_BYTES
 from tests.support.fake_upstream import LAST_MODIFIED, Answer
 from tests.support.house import House, Reading
@@ -510,6 +510,42 @@ async def test_a_range_of_a_body_that_is_being_committed_is_taken_from_it(frail,
     frail.store.commit_gate.set()
     assert (got.status, got.body, got.result) == (206, b"A", "collapsed")
     assert frail.origin.count() == 1
+
+
+NO_CACHE = (b"Cache-Control", b"no-cache")
+
+
+async def test_who_comes_before_the_commit_of_what_must_be_validated_validates_it(frail):
+    frail.store.commit_gate = asyncio.Event()
+    frail.origin.put(KEY, b"body", fields=(NO_CACHE,))
+    assert (await frail.get(KEY)).body == b"body"
+    await frail.until(lambda: frail.store.commits_waiting == 1)
+    next_ = frail.start("GET", KEY)
+    await turns()
+    frail.store.commit_gate.set()
+    got = await next_
+    assert (got.status, got.body, got.result) == (200, b"body", "revalidated")
+    assert frail.origin.count() == 2
+
+
+async def test_a_commit_that_takes_long_is_not_waited_for(frail, monkeypatch):
+    monkeypatch.setattr(fills, "COMMIT_SECONDS", 0.01)
+    frail.store.commit_gate = asyncio.Event()
+    frail.origin.put(KEY, b"body", fields=(NO_CACHE,))
+    assert (await frail.get(KEY)).body == b"body"
+    await frail.until(lambda: frail.store.commits_waiting == 1)
+    assert (await frail.get(KEY)).result == "miss"
+    frail.store.commit_gate.set()
+
+
+async def test_a_commit_that_a_write_has_refused_is_not_waited_for(frail):
+    frail.store.commit_gate = asyncio.Event()
+    frail.origin.put(KEY, b"body", fields=(NO_CACHE,))
+    assert (await frail.get(KEY)).body == b"body"
+    await frail.until(lambda: frail.store.commits_waiting == 1)
+    await frail.put(KEY, b"newer")
+    assert (await frail.get(KEY)).body == b"newer"
+    frail.store.commit_gate.set()
 
 
 async def test_a_suffix_near_the_end_of_what_has_arrived_follows_it(house):

@@ -135,6 +135,19 @@ class Fill:
             return False
         return remaining(outcome.stored, edges.now(), edges.policy) > 0
 
+    @property
+    def will_be_validated(self) -> bool:
+        """Whether its body is there, will be stored, and may not be used without asking."""
+        filled, edges = self.growing(), self._edges
+        return (
+            filled is not None
+            and filled.is_stored
+            and filled.body.is_whole
+            and remaining(filled.stored, edges.now(), edges.policy) <= 0
+            and self.lease.is_for(filled.stored)
+            and edges.may_store(self.lease)
+        )
+
     async def join(self, request: Request) -> Joined:
         known = self.lease.only
         is_expected = not self.outcome.done()

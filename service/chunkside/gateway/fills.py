@@ -17,6 +17,8 @@ from chunkside.gateway.fill import TOO_LARGE, Fill
 from chunkside.gateway.outcomes import Failed
 
 _APART_SECONDS: Final = 60.0
+# A disk that takes longer is not waited for.
+COMMIT_SECONDS: Final = 1.0
 _MOST_APART: Final = 1024
 
 _Name = tuple[CacheKey, bytes | None, bytes | None]
@@ -55,6 +57,16 @@ class Fills:
         shared = self._shared.get(_shared_name(request, range_value), ())
         growing = (fill for fill in shared if fill.growing() is not None)
         return next((fill for fill in growing if fill.is_open_to(request, stamps)), None)
+
+    async def until_committed(self, request: Request) -> bool:
+        """Waits until a whole body that has arrived is stored, where it is too stale to be shared:
+        then it can be validated, and need not come again. False where none is stored soon.
+        """
+        fill = self._running.get(_name(request, None))
+        if fill is None or not fill.will_be_validated:
+            return False
+        done, _ = await asyncio.wait({self._tasks[fill]}, timeout=COMMIT_SECONDS)
+        return bool(done)
 
     def prove_absence(self, request: Request) -> None:
         """Asks for the whole of a key that seems to be absent. A body that comes is not read,

@@ -167,6 +167,8 @@ class Gateway:
             # While the disk was asked another's fill may have ended.
             await self.adoption.look(request.key, part)
             entry = choose(self._edges.known_of(request), request.fields)
+        if entry is None and await self.fills.until_committed(request):
+            entry = choose(self._edges.known_of(request), request.fields)
         if isinstance(entry, Absent):
             # It may have been made by a route that lets markers live longer.
             return absence_under(entry, request.key_class, self._edges.policy)
