@@ -31,7 +31,7 @@ def refused(capsys, *argv: str) -> str:
 @pytest.mark.parametrize(
     ("argv", "parts"),
     [
-        pytest.param([], ["command", "serve, check, health, demo, stats"], id="no command"),
+        pytest.param([], ["command", "serve, run, check, health, demo, stats"], id="no command"),
         pytest.param(["srve"], ["'srve'", "did you mean serve?"], id="unknown command"),
         pytest.param(["--serve"], ["--serve", "no such flag"], id="a flag without a command"),
         pytest.param(
