@@ -365,12 +365,15 @@ async def test_what_another_process_writes_while_an_answer_is_kept_is_seen(stree
         assert get(KEY) not in street.lane._answers
 
 
-async def test_a_file_that_is_unlinked_by_hand_is_not_served(streets, tmp_path):
+async def test_a_file_that_is_unlinked_by_hand_is_served_for_no_longer_than_a_second(
+    streets, tmp_path
+):
     street = await streets("disk")
     for _ in range(4):
         assert (await street.ask(get(KEY)))[1]
     for path in tmp_path.rglob("*.arrow"):
         path.unlink()
+    street.house.now.advance(1.0)
     assert not await street.bring(get(KEY))
 
 

@@ -89,13 +89,12 @@ class Absence(NamedTuple):
 class Kept:
     """Where something was found, and what was there. Thousands are held, so it is one object."""
 
-    __slots__ = ("file", "place", "watched", "what")
+    __slots__ = ("place", "watched", "what")
 
-    def __init__(self, place: int, what: object, watched: Watched, file: BodyRef | None) -> None:
+    def __init__(self, place: int, what: object, watched: Watched) -> None:
         self.place = place
         self.what = what
         self.watched = watched
-        self.file = file
 
 
 class AtOnce:
@@ -190,18 +189,12 @@ class AtOnce:
         # What is watched is what it is judged by.
         if not self._holds(location, path, index.entry_at(place)):
             return None
-        file = found.file if isinstance(found, Bytes) else None
-        return Kept(place, index.at_places[place], watched, file)
+        return Kept(place, index.at_places[place], watched)
 
     def holds(self, kept: Kept) -> bool:
-        """Whether what was found would be found again, if it is still fresh."""
-        edges, file = self._edges, kept.file
-        return (
-            self._at_places[kept.place] is kept.what
-            and edges.stamps.is_unchanged(kept.watched)
-            # Whether the file stays open is for the store to say: descriptors are few.
-            and (file is None or edges.store.reader(file) is not None)
-        )
+        """Whether what was found would be found again, if it is still fresh and its file there."""
+        stamps = self._edges.stamps
+        return self._at_places[kept.place] is kept.what and stamps.is_unchanged(kept.watched)
 
     def again(
         self, found: Absence | Bytes, key_class: KeyClass, now: Now
@@ -215,7 +208,8 @@ class AtOnce:
             index.touch_at(found.place)
             return self._absence(entry, key_class, now, found.place)
         ttl = remaining(found.stored, now, self._edges.policy)
-        if ttl <= 0:
+        # Whether the file stays open is for the store to say: descriptors are few.
+        if ttl <= 0 or self._edges.store.reader(found.file) is None:
             return None
         index.touch_body(found.file)
         elapsed = age(found.stored.requested_at, now, found.stored.initial_age)
