@@ -39,12 +39,16 @@ def seaweedfs(program: str, home: Path) -> Iterator[str]:
     (home / "objects").mkdir()
     config = home / "s3.json"
     config.write_text(json.dumps(_CONFIG), encoding="utf-8")
-    port, flags = free_port(), []
-    for name in ("master", "volume", "filer"):
-        flags += [f"-{name}.port={free_port()}", f"-{name}.port.grpc={free_port()}"]
+    port, flags = free_port(), [f"-filer.localSocket={home / 'filer.sock'}"]
+    taken = [port]
+    for name in ("master", "volume", "filer", "s3"):
+        grpc = free_port()
+        flags.append(f"-{name}.port.grpc={grpc}")
+        taken.append(grpc)
+    flags += [f"-{name}.port={free_port()}" for name in ("master", "volume", "filer")]
     command = [
         *(program, "server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={home / 'objects'}"),
-        *("-filer", "-s3", f"-s3.port={port}", f"-s3.port.grpc={free_port()}"),
+        *("-filer", "-s3", f"-s3.port={port}"),
         *("-s3.port.iceberg=0", "-s3.port.lance=0", f"-s3.config={config}", *flags),
         *("-master.volumeSizeLimitMB=64", "-volume.max=20"),
     ]
@@ -60,6 +64,9 @@ def seaweedfs(program: str, home: Path) -> Iterator[str]:
             # It takes long to end in order, and nothing of it is kept.
             process.kill()
             process.wait(DEADLINE_SECONDS)
+            for left in taken:
+                for socket in Path("/tmp").glob(f"seaweedfs-*-{left}.sock"):
+                    socket.unlink()
 
 
 def ask(url: str, method: str, target: str, body: bytes = b"", keys: Keys = KEYS) -> Response:
