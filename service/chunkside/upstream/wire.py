@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import ssl
 import time
@@ -211,7 +212,7 @@ def _timeout(times: Times, read_seconds: float) -> aiohttp.ClientTimeout:
 
 def _failed(where: str, error: Exception) -> OriginError:
     if isinstance(error, aiohttp.ClientConnectorError):
-        why = error.os_error.strerror or str(error.os_error)
+        why = _cause(error.os_error)
         return OriginUnreachable(
             f"{where} can't be connected to: {why}. Is the origin up, and the setting upstream "
             "right?"
@@ -220,6 +221,14 @@ def _failed(where: str, error: Exception) -> OriginError:
         return OriginUnreachable(f"{where} broke the connection off: {error}".rstrip(": "))
     said = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
     return OriginNonsense(f"{where} sent no HTTP that makes sense: {said.splitlines()[0]}")
+
+
+def _cause(error: OSError) -> str:
+    """asyncio has an address in the place of what the kernel says of it."""
+    told = error.strerror or str(error)
+    if error.errno is not None and told.startswith("Connect call failed"):
+        return os.strerror(error.errno)
+    return told
 
 
 class _Patience:
