@@ -15,8 +15,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from chunkside.child import Sidecar, SidecarError
 from chunkside.demo.origin import Origin, serving
-from chunkside.demo.sidecar import Sidecar, SidecarError, sidecar
+from chunkside.demo.sidecar import sidecar
 
 if TYPE_CHECKING:
     from chunkside.demo.array import SparseArray
@@ -54,7 +55,8 @@ def run(
                 cache_dir=directory,
             )
     except SidecarError as error:
-        print(f"chunkside demo: {error}", file=sys.stderr)
+        hint = "`--port 0 --admin-port 0` picks free ports"
+        print(f"chunkside demo: {error}; {hint}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print()
