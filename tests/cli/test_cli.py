@@ -257,10 +257,10 @@ def test_a_tmpfs_is_one_line_with_the_setting_that_allows_it():
     assert "allow_memory_filesystem" in line
 
 
-@pytest.mark.parametrize("command", ["serve", "check"])
-def test_a_usage_of_many_flags_names_none(capsys, command):
-    assert main([command, "--help"]) == 0
-    assert capsys.readouterr().out.startswith(f"usage: chunkside {command} [flags]\n")
+@pytest.mark.parametrize("usage", ["serve [flags]", "check [flags]", "run [flags] -- CMD ..."])
+def test_a_usage_of_many_flags_names_none(capsys, usage):
+    assert main([usage.split()[0], "--help"]) == 0
+    assert capsys.readouterr().out.startswith(f"usage: chunkside {usage}\n")
 
 
 def test_a_full_output_is_one_line():

@@ -52,6 +52,10 @@ class OneLineParser(argparse.ArgumentParser):
             "command line", None, f"what `{self.prog} --help` lists", reason=message
         )
 
+    def arguments(self) -> list[str]:
+        """What stands without a flag, by the names that help has for it."""
+        return [str(each.metavar) for each in self._actions if not each.option_strings]
+
     def flags(self) -> list[str]:
         return sorted(text for action in self._actions for text in action.option_strings)
 
@@ -69,7 +73,7 @@ def parser_of(name: str, command: Command) -> OneLineParser:
     )
     command.add_flags(parser)
     if len(parser.flags()) > _MOST_IN_USAGE:
-        parser.usage = f"{parser.prog} [flags]"
+        parser.usage = " ".join([parser.prog, "[flags]", *parser.arguments()])
     return parser
 
 
