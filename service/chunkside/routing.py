@@ -5,7 +5,7 @@ of them hold.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from chunkside.core.cors import Pages
@@ -18,6 +18,7 @@ from chunkside.gateway.ports import BodyStore, Clock, StampTable, Upstream
 from chunkside.gateway.tasks import Tasks
 from chunkside.metrics import Metrics
 from chunkside.settings import (
+    BucketAddress,
     ConfiguredRoute,
     DirectoryAddress,
     RouteSettings,
@@ -26,12 +27,14 @@ from chunkside.settings import (
     client_credentials_of,
     differing,
     identity_of,
+    may_sign,
     other_answers,
     resolve_max_body,
     resolve_negative_scope,
     same_way,
     tls_files,
 )
+from chunkside.upstream.aws import find, region
 from chunkside.upstream.credential import Credential
 from chunkside.upstream.file import FileUpstream
 from chunkside.upstream.hops import Means
@@ -39,11 +42,14 @@ from chunkside.upstream.http import HttpUpstream
 from chunkside.upstream.reading import Files
 from chunkside.upstream.redirects import Redirects
 from chunkside.upstream.root import Root
+from chunkside.upstream.s3 import FIRST_REGION, S3, S3Endpoint
 from chunkside.upstream.tls import Tls
 from chunkside.upstream.wire import Times
 
 # What sets the date of an object itself, and never takes one from whoever puts it there.
 _OBJECT_STORES: Final = frozenset({"s3", "gs", "az"})
+# botocore looks for the code.
+_NO_SUCH_KEY: Final = b"<Error><Code>NoSuchKey</Code></Error>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,16 @@ class OpenRoute:
     gateway: Gateway
     close: Callable[[], Awaitable[None]]
     credential: Credential | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """To an origin. `identity`: of the sidecar's own credential there, "" for none."""
+
+    upstream: Upstream
+    close: Callable[[], Awaitable[None]]
+    credential: Credential | None = None
+    identity: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,26 +166,25 @@ class CurrentRoutes:
             is_same_place = before.configured.upstream == configured.upstream
             if is_same_place and not differing(before.configured, configured):
                 return before
-            return self._route(configured, before.edges.upstream, before.close, before.credential)
+            way = _Way(before.edges.upstream, before.close, before.credential)
+            return self._route(configured, replace(way, identity=before.route.identity))
         own = means.get(configured.prefix) or means_of(configured)
         ground = self._ground
         upstream = upstream_of(configured, ground.metrics, ground.clock, ground.instance, own)
-        return self._route(configured, upstream, upstream.close, own.credential)
+        identity = identity_of(configured)
+        if own.chain is not None:
+            identity = " ".join(filter(None, (identity, own.chain.identity)))
+        way = _Way(upstream, upstream.close, own.credential, identity)
+        return self._route(configured, way)
 
-    def _route(
-        self,
-        configured: ConfiguredRoute,
-        upstream: Upstream,
-        close: Callable[[], Awaitable[None]],
-        credential: Credential | None,
-    ) -> OpenRoute:
+    def _route(self, configured: ConfiguredRoute, way: _Way) -> OpenRoute:
         settings, ground = configured.settings, self._ground
         edges = Edges(
             index=ground.index,
             policy=policy_of(configured, ground.index.limits.budget_bytes),
             store=ground.store,
             stamps=ground.stamps,
-            upstream=upstream,
+            upstream=way.upstream,
             clock=ground.clock,
             observer=ground.metrics.of(configured.prefix),
             write_seconds=settings.upstream_write_timeout,
@@ -178,14 +193,15 @@ class CurrentRoutes:
             only_observes=settings.mode == "observe",
             shared=self.shared,
         )
-        route = route_of(configured, ground.secret)
-        return OpenRoute(configured, route, edges, Gateway(edges), close, credential)
+        route = route_of(configured, ground.secret, way.identity)
+        return OpenRoute(configured, route, edges, Gateway(edges), way.close, way.credential)
 
 
 def means_of(configured: ConfiguredRoute) -> Means:
     """Reads files. Raises UnfitFile."""
     settings = configured.settings
-    return Means(Tls(tls_files(configured)), _credential(settings), _redirects(settings))
+    chain = find(is_required=settings.upstream_auth == "aws") if may_sign(configured) else None
+    return Means(Tls(tls_files(configured)), _credential(settings), _redirects(settings), chain)
 
 
 def upstream_of(
@@ -194,6 +210,9 @@ def upstream_of(
     """The way to a route's origin. It must be closed. `instance`: the process's name in `Via`."""
     settings, address = configured.settings, configured.upstream
     observer = metrics.of(configured.prefix)
+    if isinstance(address, BucketAddress):
+        store = S3(_endpoint(address, settings), means.chain, clock, observer)
+        means = replace(means, store=store)
     if isinstance(address, DirectoryAddress):
         name = f"the directory of route {configured.prefix}"
         files = Files(Root(address.directory))
@@ -205,6 +224,16 @@ def upstream_of(
         via=f"1.1 {instance}".encode(),
         clock=clock,
         means=means,
+    )
+
+
+def _endpoint(address: BucketAddress, settings: RouteSettings) -> S3Endpoint:
+    return S3Endpoint(
+        location=address.location,
+        is_aws=address.endpoint is None,
+        region=settings.upstream_region or region() or FIRST_REGION,
+        addressing=settings.upstream_addressing,
+        requester_pays=settings.upstream_requester_pays,
     )
 
 
@@ -224,8 +253,9 @@ def policy_of(configured: ConfiguredRoute, budget_bytes: int) -> Policy:
         obeys_origin=settings.upstream_cache_control == "obey",
         obeys_clients=settings.client_cache_control == "obey",
         forwards_cookies=settings.cookies == "forward",
-        client_credentials=client_credentials_of(settings),
+        client_credentials=client_credentials_of(configured),
         is_object_store=_is_object_store(configured),
+        absence_body=_NO_SUCH_KEY if isinstance(configured.upstream, BucketAddress) else b"",
         targeted=tuple(name.lower().encode() for name in settings.targeted_cache_control),
     )
 
@@ -267,7 +297,8 @@ def _pages(settings: RouteSettings) -> Pages | None:
     return Pages(origins) if origins else None
 
 
-def route_of(configured: ConfiguredRoute, secret: bytes) -> Route:
+def route_of(configured: ConfiguredRoute, secret: bytes, identity: str | None = None) -> Route:
+    """`identity`: of the sidecar's own credential, where settings alone don't tell it."""
     settings, upstream = configured.settings, configured.upstream
     return Route(
         name=configured.prefix,
@@ -280,6 +311,7 @@ def route_of(configured: ConfiguredRoute, secret: bytes) -> Route:
         forwards_cookies=settings.cookies == "forward",
         at=configured.prefix.removesuffix("/").encode(),
         pages=_pages(settings),
-        identity=identity_of(configured),
-        client_credentials=client_credentials_of(settings),
+        identity=identity_of(configured) if identity is None else identity,
+        client_credentials=client_credentials_of(configured),
+        admits=upstream.scope.encode() if isinstance(upstream, BucketAddress) else None,
     )

@@ -32,7 +32,7 @@ def refused(capsys, *argv: str) -> str:
 @pytest.mark.parametrize(
     ("argv", "parts"),
     [
-        pytest.param([], ["command", "serve, check, health, demo, stats"], id="no command"),
+        pytest.param([], ["command", "serve, run, check, health, demo, stats"], id="no command"),
         pytest.param(["srve"], ["'srve'", "did you mean serve?"], id="unknown command"),
         pytest.param(["--serve"], ["--serve", "no such flag"], id="a flag without a command"),
         pytest.param(
@@ -203,7 +203,7 @@ def one_line_of(*arguments: str, env=None) -> str:
     [
         pytest.param([], {"CHUNKSIDE_TTL": "soon"}, ["ttl='soon'", "300s"], id="value"),
         pytest.param([], {"CHUNKSIDE_TLL": "5"}, ["CHUNKSIDE_TLL", "CHUNKSIDE_TTL?"], id="name"),
-        pytest.param(["--upstream", "s3://b"], {}, ["upstream='s3://b'", "http://"], id="upstream"),
+        pytest.param(["--upstream", "gs://b"], {}, ["upstream='gs://b'", "http://"], id="upstream"),
         pytest.param(["--cache-size=1ZB"], {}, ["cache_size='1ZB'", "2GiB"], id="size"),
         pytest.param(["--cach-dir=/x"], {}, ["--cach-dir", "--cache-dir?"], id="flag"),
         pytest.param(

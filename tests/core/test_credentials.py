@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from chunkside.core.credentials import (
     for_another_origin,
     is_presigned,
+    is_sent_in_signed_chunks,
     is_signed,
     partition,
     stripped,
@@ -177,3 +178,16 @@ def test_what_a_signature_says_of_a_body_stays_with_it():
 def test_a_signature_in_a_header_is_none_in_the_target():
     assert not is_presigned(b"/a")
     assert is_presigned(b"/a?sig=x")
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_chunked"),
+    [
+        ((), False),
+        (("x-amz-content-sha256: UNSIGNED-PAYLOAD",), False),
+        (("x-amz-content-sha256: STREAMING-UNSIGNED-PAYLOAD-TRAILER",), True),
+        (("Content-Encoding: gzip, aws-chunked",), True),
+    ],
+)
+def test_a_body_may_be_framed_in_signed_chunks(lines, is_chunked):
+    assert is_sent_in_signed_chunks(fields(*lines)) is is_chunked

@@ -85,3 +85,8 @@ def test_a_remembered_absence_has_the_status_that_was_seen(status):
 def test_a_remembered_absence_keeps_its_cors_facts():
     told = head_of_absence(absent(allows_any_origin=True))
     assert told.fields == fields("Access-Control-Allow-Origin: *")
+
+
+def test_an_absence_says_what_readers_of_an_object_store_look_for():
+    told = head_of_absence(absent(), b"<Error/>")
+    assert told == SelectedHead(404, fields("Content-Type: application/xml"), 0, 8)

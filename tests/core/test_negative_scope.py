@@ -4,7 +4,13 @@ import pytest
 
 from chunkside.core.decision import Fill, Forward, Relay, ServeAbsence
 from chunkside.core.freshness import Policy
-from chunkside.core.policy import as_full_get, decide, wants_proof
+from chunkside.core.policy import (
+    as_full_get,
+    decide,
+    leaves_open_what_is_absent,
+    touches_the_cache,
+    wants_proof,
+)
 from tests.core.samples import NOW, absent, earlier, fields, request
 
 GET, ALL = Policy(negative_scope="get"), Policy(negative_scope="all")
@@ -83,3 +89,27 @@ def test_the_proof_asks_for_the_whole_and_without_conditions():
     assert whole.method == "GET"
     assert list(whole.fields) == [(b"X-A", b"1")]
     assert (whole.key, whole.target) == (asked.key, asked.target)
+
+
+@pytest.mark.parametrize(
+    ("method", "status", "is_store", "is_signed", "is_open"),
+    [
+        ("HEAD", 404, True, False, True),
+        ("HEAD", 410, True, False, True),
+        ("HEAD", 403, True, False, False),
+        ("GET", 404, True, False, False),
+        ("HEAD", 404, False, False, False),
+        ("HEAD", 404, True, True, False),
+    ],
+)
+def test_a_head_leaves_open_what_of_an_object_store_is_absent(
+    method, status, is_store, is_signed, is_open
+):
+    asked, policy = request(method=method, is_signed=is_signed), Policy(is_object_store=is_store)
+    assert leaves_open_what_is_absent(asked, status, policy) is is_open
+
+
+def test_what_passes_the_cache_by_doesnt_touch_it():
+    assert touches_the_cache(request())
+    assert not touches_the_cache(request("Cache-Control: no-store"))
+    assert not touches_the_cache(request(key_class="listing"))

@@ -387,3 +387,54 @@ def test_the_sidecar_s_own_credential_is_part_of_every_key(route):
     own = made("Authorization: a", route=replace(route, identity="bearer /run/token"))
     assert own.key.namespace.identity == own.absence_key.namespace.identity == "bearer /run/token"
     assert own.key != made("Authorization: a", route=route).key
+
+
+BUCKETS = replace(ROUTE, prefix=b"", admits=b"/data/era5", metadata_names=())
+
+
+@pytest.mark.parametrize(
+    ("target", "key_class"),
+    [
+        (b"/data/era5/a/c/0", "chunk"),
+        (b"/data/era5/a/c/0?x-id=GetObject", "chunk"),
+        (b"/data/era5/a/zarr.json", "metadata"),
+        (b"/data/era5/a/zarr.json?tagging", "listing"),
+        (b"/data/era5/a/", "listing"),
+        (b"/data?list-type=2&prefix=era5%2Fa", "listing"),
+    ],
+)
+def test_the_data_port_is_the_stores_own_space(target, key_class):
+    asked = made(target=target, route=BUCKETS)
+    assert (asked.target, asked.key_class) == (target, key_class)
+    assert BUCKETS.data_port_target(target) == target
+
+
+@pytest.mark.parametrize(
+    "target", [b"/data/era51/a", b"/data/a", b"/data", b"/", b"/other/era5/a", b"/data/e%72a5/a"]
+)
+def test_what_is_not_of_the_bucket_and_its_prefix_is_refused(target):
+    refusal = BUCKETS.request("GET", target, fields(), has_body=False)
+    assert isinstance(refusal, Refuse)
+    assert (refusal.status, refusal.slug) == (421, "not-of-the-upstream")
+    assert "/data/era5/" in refusal.detail
+
+
+def test_nobody_climbs_out_of_a_prefix_of_a_bucket():
+    refusal = BUCKETS.request("GET", b"/data/era5/../x", fields(), has_body=False)
+    assert isinstance(refusal, Refuse) and refusal.slug == "bad-target"
+
+
+def test_all_buckets_are_admitted_where_none_is_named():
+    route = replace(BUCKETS, admits=b"")
+    assert made(target=b"/any/key", route=route).key_class == "chunk"
+    assert made(target=b"/", route=route).key_class == "listing"
+    assert made(target=b"/any", route=route).key_class == "listing"
+
+
+def test_a_body_in_signed_chunks_is_refused_where_signatures_are_removed():
+    route = replace(BUCKETS, client_credentials="strip")
+    chunked = fields("x-amz-content-sha256: STREAMING-AWS4-HMAC-SHA256-PAYLOAD")
+    refusal = route.request("PUT", b"/data/era5/a", chunked, has_body=True)
+    assert isinstance(refusal, Refuse) and refusal.status == 501
+    plain = fields("x-amz-content-sha256: UNSIGNED-PAYLOAD")
+    assert isinstance(route.request("PUT", b"/data/era5/a", plain, has_body=True), Request)

@@ -283,3 +283,19 @@ def test_a_lifetime_that_is_meant_for_this_cache_makes_other_statuses_storable()
     policy = replace(POLICY, is_strict=True, targeted=(b"x-us",))
     assert is_storable_status(head(403, "X-Us: max-age=9"), policy)
     assert not is_storable_status(head(403, "X-Us: none", "Cache-Control: max-age=9"), policy)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        pytest.param(NO_SUCH_KEY, None, id="key"),
+        pytest.param(
+            b"<Error><Code>NoSuchBucket</Code></Error>", NotStored.OTHER_CODE, id="bucket"
+        ),
+        pytest.param(b"", NotStored.OTHER_CODE, id="empty"),
+        pytest.param(b"404 Not Found", NotStored.OTHER_CODE, id="something-before-the-store"),
+    ],
+)
+def test_of_an_object_store_only_a_404_that_names_the_key_is_remembered(body, reason):
+    policy = Policy(is_object_store=True)
+    assert why_not_absence(head(404), body, request(), policy) == reason

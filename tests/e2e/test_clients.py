@@ -16,10 +16,13 @@ import pytest
 from tests.clients.readers import BUCKET, HEAD_OF_ABSENT, READERS, Reader
 from tests.e2e.conftest import ANY_DISK
 from tests.plugins.clients import PROPERTY
+from tests.plugins.requirements import find_client_program
 from tests.support.browser import Page, chromium_version
 from tests.support.http_client import exchange
 from tests.support.moto import moto, upload
 from tests.support.nginx import nginx
+from tests.support.seaweedfs import ENVIRONMENT, seaweedfs
+from tests.support.seaweedfs import upload as seaweed_upload
 from tests.support.sidecar import Sidecar
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -227,6 +230,50 @@ def test_a_second_pass_of_s3fs_costs_nothing_where_absences_answer_all(
             assert b"<KeyCount>1<" in exchange(sidecar.url, asked).body
             assert pair.asked() - cold == {("listing", "GET", "200"): 1}
             assert exchange(writer.url, f"{directory}x", "DELETE").status == 204
+
+
+@pytest.fixture(scope="module")
+def bucket(
+    samples: Samples,
+    running: ExitStack,
+    tmp_path_factory: pytest.TempPathFactory,
+    pytestconfig: pytest.Config,
+) -> Pair:
+    """A private bucket, and a sidecar that signs for everybody."""
+    home = tmp_path_factory.mktemp("bucket")
+    program = find_client_program("weed", pytestconfig.rootpath)
+    assert program is not None
+    url = running.enter_context(seaweedfs(program, home / "store"))
+    seaweed_upload(url, BUCKET, samples.folder)
+    flags = (*ANY_DISK, "--upstream-endpoint", url, "--metadata-ttl", "1h")
+    sidecar = Sidecar(f"s3://{BUCKET}", home / "cache", flags, ENVIRONMENT)
+    return Pair(url, running.enter_context(sidecar))
+
+
+OF_A_BUCKET = (
+    "zarr over fsspec",
+    "zarr over obstore",
+    "zarr over s3fs",
+    "zarr over obstore, S3",
+    "TensorStore, S3",
+    "DuckDB, S3",
+)
+
+
+@pytest.mark.client("weed")
+@pytest.mark.parametrize("name", OF_A_BUCKET, ids=slug)
+def test_a_private_bucket_is_read_without_a_credential_and_once(
+    name: str, bucket: Pair, samples: Samples, python_with: Callable[[str], str]
+) -> None:
+    command = (python_with("icechunk"), "-m", "tests.clients.readers", name)
+    bucket.forget()
+    before = bucket.asked()
+    digests = run(*command, bucket.sidecar.url)["digests"]
+    cold = bucket.asked() - before
+    digests += run(*command, bucket.sidecar.url)["digests"]
+    assert digests == [samples.digests[READERS[name].sample]] * 2
+    assert_warm(cold, bucket.asked() - before - cold, frozenset())
+    assert exchange(bucket.origin, f"/{BUCKET}/sparse.zarr/zarr.json").status == 403
 
 
 @dataclass(frozen=True)

@@ -172,7 +172,7 @@ def test_pages_read_nothing_by_what_the_origin_allows(
     ("flags", "why"),
     [
         (["--upstream-auth", "bearer"], "upstream_auth_file: not set"),
-        (["--upstream-auth", "aws"], "aws is not supported yet"),
+        (["--upstream-auth", "aws"], "aws is for s3://"),
         (["--upstream-auth", "bearer", "--upstream-auth-file", "/none"], "No such file"),
         (["--listen", "0.0.0.0:0", "--upstream-auth", "bearer"], "not set"),
     ],

@@ -78,3 +78,56 @@ async def test_a_write_drops_what_answers_heads_too(house):
     await house.settled()
     await house.put(KEY, b"new")
     assert (await house.send("HEAD", KEY)).status == 200
+
+
+NO_SUCH_KEY = b"<Error><Code>NoSuchKey</Code></Error>"
+
+
+class TestOfAnObjectStore:
+    """Where a HEAD's 404 may be that of the bucket."""
+
+    @pytest.fixture
+    async def store(self):
+        policy = Policy(negative_scope="all", is_object_store=True, absence_body=NO_SUCH_KEY)
+        house = House(policy=policy)
+        yield house
+        await house.settled()
+
+    async def test_a_heads_404_is_held_until_a_get_has_told_that_it_is_the_keys(self, store):
+        store.origin.script(KEY, Answer(404, body=NO_SUCH_KEY), method="GET", times=1)
+        assert (await store.send("HEAD", KEY)).status == 404
+        assert [each.method for each in store.origin.requests()] == ["HEAD", "GET"]
+        assert isinstance(store.entry(KEY), Absent)
+        again = await store.send("HEAD", KEY)
+        assert (again.status, again.result) == (404, "negative_hit")
+        whole = await store.send("GET", KEY)
+        assert (whole.status, whole.body) == (404, NO_SUCH_KEY)
+        assert store.origin.count() == 2
+
+    async def test_a_missing_bucket_is_no_missing_key_to_a_head_either(self, store):
+        store.origin.script(KEY, "garbage", method="GET", times=1)
+        assert (await store.send("HEAD", KEY)).status == 502
+        assert store.entry(KEY) is None
+
+    async def test_an_origin_that_fails_the_get_fails_the_head(self, store):
+        store.origin.script(KEY, Answer(403), method="GET", times=1)
+        assert (await store.send("HEAD", KEY)).status == 503
+        assert store.entry(KEY) is None
+
+    @pytest.mark.parametrize("times", [1, 2])
+    async def test_what_is_there_after_all_is_asked_for_once_more(self, store, times):
+        store.origin.put(KEY, bytes(1 << 20))
+        store.origin.script(KEY, Answer(404), method="HEAD", times=times)
+        assert (await store.send("HEAD", KEY)).status == (200 if times == 1 else 502)
+        assert store.origin.requests("GET")[0].sent == 0
+        assert store.origin.open_answers == 0
+
+    async def test_what_must_not_touch_the_cache_is_told_all_the_same(self, store):
+        store.origin.script(KEY, Answer(404, body=NO_SUCH_KEY), method="GET", times=1)
+        assert (await store.send("HEAD", KEY, (b"Cache-Control", b"no-store"))).status == 404
+        assert [each.method for each in store.origin.requests()] == ["HEAD", "GET"]
+        assert store.entry(KEY) is None
+
+    async def test_a_404_without_the_stores_word_for_it_makes_no_marker(self, store):
+        assert (await store.send("GET", KEY)).status == 404
+        assert store.entry(KEY) is None

@@ -84,6 +84,7 @@ def test_a_wrong_value_is_refused_by_name(helm: str, value: str, told: str) -> N
         ((UPSTREAM, "cache.emptyDir.medium=Memory"), "at most half"),
         ((UPSTREAM, "auth.enabled=true"), "auth.secretName"),
         ((UPSTREAM, "auth.enabled=true", "auth.secretName=x"), "settings.allowed_clients"),
+        (("upstream=s3://bucket",), "settings.allowed_clients"),
         ((UPSTREAM, "ports.admin=8100"), "the same"),
         ((UPSTREAM, "settings.drain_time=29s"), "terminationGracePeriodSeconds"),
         ((UPSTREAM, "cache.type=persistentVolumeClaim"), "one volume for one pod"),
@@ -199,6 +200,8 @@ SAMPLES: dict[str, list[object]] = {
         None,
     ],
     "N": [0, 1, 2_000_000, -1, "x", 1.5, True, None],
+    "URL": ["http://store:8333", "https://s3.example.org/", "http://o/bucket", "s3://b", "", None],
+    "NAME": ["eu-west-1", "a b", "", None],
 }
 
 

@@ -31,6 +31,7 @@ CLIENT_PYTHONS = (
     ".venv-moto/bin/python",
     ".venv-neuroglancer/bin/python",
 )
+CLIENT_PROGRAMS = (".venv-seaweedfs/bin",)
 CHART_TOOLS = (".venv-helm/bin", ".venv-charts/bin", ".tools/bin")
 # Not part of this repository: CustomResourceDefinitions of the Prometheus operator, as YAML.
 CRDS = "../shared/crds"
@@ -71,6 +72,12 @@ def is_web_client(name: str, root: Path) -> bool:
     return find_program("node") is not None and (root / WEB_CLIENTS / name).is_dir()
 
 
+def find_client_program(name: str, root: Path) -> str | None:
+    """A program that clients read from or with: what `make clients` made, else another."""
+    made = (root / folder / name for folder in CLIENT_PROGRAMS)
+    return next((str(each) for each in made if each.exists()), None) or find_program(name)
+
+
 def find_chart_tool(name: str, root: Path) -> str | None:
     """A program for charts, such as helm: what `make chart-tools` made, else another."""
     made = (root / folder / name for folder in CHART_TOOLS)
@@ -100,7 +107,8 @@ def is_met(requirement: Requirement, root: Path) -> bool:
         case "client":
             name = requirement.name
             is_module = name.isidentifier() and find_python_with(name, root) is not None
-            return is_module or find_program(name) is not None or is_web_client(name, root)
+            has_program = find_client_program(name, root) is not None
+            return is_module or has_program or is_web_client(name, root)
         case "charts":
             is_crds = requirement.name == "crds" and (root / CRDS).is_dir()
             return is_crds or find_chart_tool(requirement.name, root) is not None

@@ -1,14 +1,19 @@
 """Where the origin is, and where the sidecar listens."""
 
+from dataclasses import replace
+
 import pytest
 
 from chunkside.settings.addresses import (
+    BucketAddress,
     DirectoryAddress,
     TcpAddress,
     UnixAddress,
     UpstreamAddress,
+    parse_endpoint,
     parse_listen,
     parse_upstream,
+    root_of,
 )
 from chunkside.settings.errors import NotAllowedError
 
@@ -31,9 +36,51 @@ def test_an_upstream_is_read(url, address):
 
 
 @pytest.mark.parametrize(
+    ("url", "scope", "shown", "root"),
+    [
+        ("s3://", "", "s3://", "s3://"),
+        ("S3://bucket", "/bucket", "s3://bucket", "s3://bucket/"),
+        ("s3://bucket/a%20b/c/", "/bucket/a%20b/c", "s3://bucket/a%20b/c", "s3://bucket/a%20b/c/"),
+    ],
+)
+def test_a_bucket_is_read(url, scope, shown, root):
+    address = parse_upstream(url)
+    assert isinstance(address, BucketAddress)
+    assert (address.scope, address.prefix, str(address)) == (scope, "", shown)
+    assert root_of(address) == root
+    assert address.location == "https://s3.amazonaws.com:443"
+    there = replace(address, endpoint=parse_endpoint("http://store:8333"))
+    assert there.location == "http://store:8333"
+    assert parse_upstream(there) is there
+
+
+@pytest.mark.parametrize(
     ("url", "reason"),
     [
-        pytest.param("s3://bucket/key", "not supported yet in this version", id="s3"),
+        ("http://store/bucket", "has a path"),
+        ("s3://bucket", "not where a store answers"),
+        ("file:///a", "not where a store answers"),
+        ("store:8333", "has no scheme"),
+    ],
+)
+def test_an_endpoint_is_a_server_and_nothing_more(url, reason):
+    with pytest.raises(NotAllowedError, match=reason):
+        parse_endpoint(url)
+
+
+def test_a_root_ends_with_a_slash():
+    roots = {root_of(parse_upstream(each)) for each in ("http://o/a", "file:///", "file:///a")}
+    assert roots == {"http://o/a/", "file:///", "file:///a/"}
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        pytest.param("s3://b", "not the name of a bucket", id="a short bucket"),
+        pytest.param("s3://my.store:9000/b", "not the name of a bucket", id="an endpoint"),
+        pytest.param("s3:///key", "has no bucket", id="no bucket"),
+        pytest.param("s3://bucket/a/../b", "can't be sent as it is", id="dots beneath a bucket"),
+        pytest.param("s3://bucket//a", "can't be sent as it is", id="an empty segment"),
         pytest.param("gs://bucket", "not supported yet in this version", id="gs"),
         pytest.param("az://account", "not supported yet in this version", id="az"),
         pytest.param("ftp://o", "unknown scheme", id="scheme"),

@@ -6,10 +6,13 @@ from chunkside.settings import (
     ConfigurationError,
     allows_writes,
     cautions,
+    client_credentials_of,
     forecast,
     identity_of,
     load_settings,
+    may_sign,
     refuse_open_ports,
+    refuse_unfit_files,
     require_routes,
 )
 
@@ -48,10 +51,58 @@ def test_what_is_said_of_writes_goes_before(values, said):
     assert allows_writes(route(**HOME | values, allow_writes=said)) == said
 
 
-@pytest.mark.parametrize("kind", ["aws", "gcp", "azure"])
+@pytest.mark.parametrize("kind", ["gcp", "azure"])
 def test_the_clouds_own_ways_come_later(kind):
     with pytest.raises(ConfigurationError, match=f"{kind} is not supported yet in this version"):
         load_settings(HOME | {"upstream_auth": kind}, {})
+
+
+BUCKET = {"upstream": "s3://bucket/era5"}
+
+
+@pytest.mark.parametrize(
+    ("values", "signs", "clients"),
+    [
+        ({}, True, "strip"),
+        ({"upstream_auth": "aws"}, True, "strip"),
+        ({"upstream_auth": "none"}, False, "strip"),
+        ({"client_credentials": "partition"}, True, "partition"),
+    ],
+)
+def test_a_bucket_is_read_by_the_chain_and_never_written_unless_that_is_wanted(
+    values, signs, clients
+):
+    one = route(**BUCKET | values)
+    assert may_sign(one) == signs
+    assert client_credentials_of(one) == clients
+    assert not allows_writes(one)
+    assert allows_writes(route(**BUCKET | values, allow_writes=True))
+
+
+def test_nobody_else_signs_by_the_chain():
+    assert not may_sign(route(**HOME))
+    with pytest.raises(ConfigurationError, match="aws is for s3://"):
+        refuse_unfit_files(load_settings(HOME | {"upstream_auth": "aws"}, {}))
+    with pytest.raises(ConfigurationError, match="auto, aws or none with s3://"):
+        refuse_unfit_files(load_settings(BUCKET | BEARER, {}))
+
+
+def test_what_the_chain_may_find_is_not_for_others(tmp_path):
+    told = BUCKET | {"listen": "0.0.0.0:8100"}
+    with pytest.raises(ConfigurationError, match="upstream_auth=none"):
+        refuse_open_ports(load_settings(told, {}))
+    refuse_open_ports(load_settings(told | {"allowed_clients": "10.0.0.0/8"}, {}))
+    refuse_open_ports(load_settings(told | {"upstream_auth": "none"}, {}))
+
+
+def test_what_would_happen_is_told_of_a_bucket(tmp_path):
+    told = BUCKET | {"upstream_endpoint": "http://store:8333", "cache_dir": str(tmp_path / "c")}
+    lines = forecast(load_settings(told, {}), {}).lines
+    assert "upstream: s3://bucket/era5" in lines
+    assert any(
+        "http://localhost:8100/bucket/era5/ in place of s3://bucket/era5/" in each for each in lines
+    )
+    assert any(each.startswith("S3 at http://store:8333, requests are signed") for each in lines)
 
 
 def test_another_word_is_refused_with_those_that_there_are():

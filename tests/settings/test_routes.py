@@ -9,6 +9,7 @@ from chunkside.settings import (
     ConfigurationError,
     RouteSettings,
     Settings,
+    UpstreamAddress,
     load_settings,
     require_routes,
 )
@@ -175,6 +176,10 @@ def test_what_a_route_leaves_out_is_as_set_beside_it():
         "upstream_ca_file": Path("/etc/ca.pem"),
         "upstream_auth": "bearer",
         "upstream_auth_file": Path("/etc/token"),
+        "upstream_endpoint": UpstreamAddress("http", "store", 8333, ""),
+        "upstream_region": "eu-west-1",
+        "upstream_addressing": "path",
+        "upstream_requester_pays": True,
         "upstream_cert_file": Path("/etc/cert.pem"),
         "upstream_key_file": Path("/etc/key.pem"),
         "follow_redirects": (ListedHost("example.org"),),
@@ -244,7 +249,7 @@ def test_a_single_upstream_is_the_route_of_all_paths():
             id="statuses-of-other-kinds",
         ),
         pytest.param(
-            ERA5 | {"upstream": "s3://b"}, "routes[/era5].upstream", ["not supported yet"], id="s3"
+            ERA5 | {"upstream": "gs://b"}, "routes[/era5].upstream", ["not supported yet"], id="gs"
         ),
         pytest.param(
             ERA5 | {"upstream": "http://me:hunter2@o"},

@@ -108,6 +108,15 @@ COMMANDS: Mapping[str, Command] = {
             "chunkside serve --config /etc/chunkside.yaml --ttl 1h",
         ),
     ),
+    "run": Command(
+        "run a command beside a sidecar of its own, which its S3 readers ask",
+        local.add_run_flags,
+        local.run,
+        (
+            "chunkside run -- python script.py",
+            "chunkside run --upstream s3://bucket --ttl 1d -- python script.py",
+        ),
+    ),
     "check": Command(
         "validate configuration and cache directory, and say what would happen",
         local.add_check_flags,

@@ -6,8 +6,9 @@ import argparse
 import contextlib
 import importlib.util
 import json
+import os
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -72,6 +73,54 @@ def serve(namespace: argparse.Namespace) -> int:
         from chunkside.app import serve  # noqa: PLC0415 - nobody waits for its imports
 
         return serve(settings, partial(settings_of, namespace), hangups, ports)
+
+
+def add_run_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "command", nargs=argparse.REMAINDER, metavar="-- CMD ...", help="what to run"
+    )
+    add_settings(parser)
+
+
+def run(namespace: argparse.Namespace) -> int:
+    given = getattr(namespace, "command", [])
+    command = given[1:] if given[:1] == ["--"] else given
+    if not command:
+        raise ConfigurationError("command", None, "chunkside run [flags] -- CMD ...", reason="none")
+    settings = settings_of(namespace, {"command"})
+    flags = list(_flags_again(namespace))
+    if settings.upstream is None and not settings.routes:
+        flags += ["--upstream", "s3://"]
+    # Where the command's own readers were led before.
+    told = os.environ  # environment: what botocore's own clients go by
+    elsewhere = told.get("AWS_ENDPOINT_URL_S3") or told.get("AWS_ENDPOINT_URL")
+    if settings.upstream_endpoint is None and elsewhere is not None:
+        flags += ["--upstream-endpoint", elsewhere]
+    for name in ("listen", "admin_listen"):
+        if name not in namespace:
+            flags += [flag_name(name), "127.0.0.1:0"]
+    if "log_level" not in namespace:
+        flags += ["--log-level", "warning"]
+    # The ports are read from what it prints.
+    flags += ["--log-format", "console"]
+    from chunkside.tools.run import run  # noqa: PLC0415 - other commands don't need it
+
+    return run(command, flags)
+
+
+def _flags_again(namespace: argparse.Namespace) -> Iterator[str]:
+    """The flags that were given, as `serve` takes them."""
+    for name, value in vars(namespace).items():
+        flag = flag_name(name)
+        match value:
+            case _ if name == "command":
+                continue
+            case bool():
+                yield flag if value else flag.replace("--", "--no-", 1)
+            case list():
+                yield from (f"{flag}={each}" for each in value)
+            case _:
+                yield f"{flag}={value}"
 
 
 _CHECK_FLAGS: Mapping[str, str] = {

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from chunkside.core.buckets import speaks_of_another_absence
 from chunkside.core.dates import http_date
 from chunkside.core.entry import Absent, Held, Now, Present, Selected
 from chunkside.core.fields import Fields
@@ -19,7 +20,6 @@ from chunkside.core.freshness import Policy, initial_age
 from chunkside.core.ranges import encoding_of, strong_validator
 from chunkside.core.request import Request
 from chunkside.core.response import ResponseHead
-from chunkside.core.storability import speaks_of_another_absence
 from chunkside.core.variants import variant_of
 
 # By these an object store is known that is reached by a plain URL.

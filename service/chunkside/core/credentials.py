@@ -76,6 +76,13 @@ def stripped(fields: Fields, credential_names: frozenset[bytes], *, has_body: bo
     return fields.without(left_out)
 
 
+def is_sent_in_signed_chunks(fields: Fields) -> bool:
+    """Whether a body is framed as S3's clients frame what they sign, or check, piece by piece."""
+    told = fields.combined(b"x-amz-content-sha256").strip().upper()
+    coding = fields.combined(b"content-encoding").lower()
+    return told.startswith(b"STREAMING-") or b"aws-chunked" in coding
+
+
 def is_presigned(target: bytes) -> bool:
     """Whether the client's signature is in the query."""
     query = target.partition(b"?")[2]

@@ -27,7 +27,9 @@ class Policy:
     `absent_statuses`: those that tell of an absence. `is_strict`: by RFC 9111 alone, without
     lifetimes of our own. `obeys_origin`, `obeys_clients`: whether `Cache-Control` counts, of
     bodies and of requests. `targeted`: fields that are meant for this cache, in lower case; they
-    always count. `is_object_store`: nobody but the origin says when its objects were put there.
+    always count. `is_object_store`: nobody but the origin says when its objects were put there, and
+    it says which absence it is that it tells of. `absence_body`: what a remembered one says, for
+    readers that look for it.
     """
 
     ttl: float = 300.0
@@ -46,6 +48,7 @@ class Policy:
     client_credentials: ClientCredentials = "partition"
     targeted: tuple[bytes, ...] = (b"chunkside-cache-control",)
     is_object_store: bool = False
+    absence_body: bytes = b""
 
 
 def origin_lifetime(

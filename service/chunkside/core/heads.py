@@ -63,6 +63,8 @@ def without_checksums(fields: Fields) -> Fields:
     return Fields(line for line in fields if not line[0].lower().startswith(_CHECKSUMS))
 
 
-def head_of_absence(absent: Absent) -> SelectedHead:
+def head_of_absence(absent: Absent, body: bytes = b"") -> SelectedHead:
+    """`body`: what is said of it in XML, if anything."""
     allowed = ((b"Access-Control-Allow-Origin", b"*"),) if absent.allows_any_origin else ()
-    return SelectedHead(absent.status, Fields(allowed))
+    told = ((b"Content-Type", b"application/xml"),) if body else ()
+    return SelectedHead(absent.status, Fields((*told, *allowed)), 0, len(body))

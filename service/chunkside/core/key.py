@@ -193,6 +193,7 @@ def is_array_document(target: bytes) -> bool:
 
 
 def classify(target: bytes, extra_metadata_names: tuple[str, ...] = ()) -> KeyClass:
+    """Of a target of a store only where that is no listing by the store's own rules."""
     if _asks_for_a_listing(target):
         return "listing"
     return class_of_path(object_path(target), extra_metadata_names)

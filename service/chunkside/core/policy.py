@@ -363,6 +363,18 @@ def wants_proof(request: Request, status: int, answered: Fields, policy: Policy)
     )
 
 
+def leaves_open_what_is_absent(request: Request, status: int, policy: Policy) -> bool:
+    """Whether a relayed answer may be of a bucket that is missing as well as of a key: a HEAD's has
+    no code. What a client signed for a HEAD nobody can ask by GET.
+    """
+    is_absence = policy.is_object_store and status in (404, 410)
+    return is_absence and request.method == "HEAD" and not request.is_signed
+
+
+def touches_the_cache(request: Request) -> bool:
+    return not _must_not_touch_the_cache(request)
+
+
 def as_full_get(request: Request) -> Request:
     return replace(request, method="GET", fields=request.fields.without(STRIPPED_FROM_FILLS))
 

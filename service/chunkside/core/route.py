@@ -6,14 +6,22 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+from chunkside.core.buckets import is_admitted, is_of_an_object
 from chunkside.core.cors import Pages
-from chunkside.core.credentials import is_presigned, is_signed, partition, stripped
+from chunkside.core.credentials import (
+    is_presigned,
+    is_sent_in_signed_chunks,
+    is_signed,
+    partition,
+    stripped,
+)
 from chunkside.core.decision import Refuse
 from chunkside.core.fields import Fields
 from chunkside.core.key import (
     ALL_CREDENTIALS,
     CacheKey,
     ClientCredentials,
+    KeyClass,
     Namespace,
     classify,
     key_target,
@@ -40,7 +48,9 @@ class Route:
     on the data port in whose place it stands; no slash at the end of either. `secret` keys the
     partition hash. Names of fields and query parameters in lower case. `pages`: those that may
     read whatever the origin says of it; None where that is the origin's to say. `identity` names
-    the sidecar's own credential, "" for none.
+    the sidecar's own credential, "" for none. `admits`: of an object store, whose targets begin
+    with the bucket, what they begin with here: "" for all, `/bucket`, or `/bucket/prefix`; None of
+    any other origin.
     """
 
     name: str
@@ -55,6 +65,12 @@ class Route:
     pages: Pages | None = None
     client_credentials: ClientCredentials = "partition"
     identity: str = ""
+    admits: bytes | None = None
+
+    @property
+    def scope(self) -> bytes:
+        """What all targets begin with, as they are sent to the origin."""
+        return self.prefix + (self.admits or b"")
 
     def request(
         self, method: str, raw_target: bytes, fields: Fields, *, has_body: bool
@@ -67,7 +83,9 @@ class Route:
             return bad_target("The target must be a path that begins with /, in UTF-8 at most.")
         if b"#" in raw_target:
             return bad_target("A target has no fragment: send # as %23.")
-        if leaves_its_root(target[len(self.prefix) :]):
+        if self.admits and not is_admitted(self.admits, target[len(self.prefix) :]):
+            return self._not_admitted()
+        if leaves_its_root(target[len(self.scope) :]):
             return bad_target("Dot segments in the target climb above the upstream's prefix.")
         control = fields.combined(_CONTROL).strip(b" \t").lower()
         if control and control not in _CONTROLS:
@@ -84,10 +102,12 @@ class Route:
         if method == "OPTIONS":
             fields = _one_hop_less(fields)
         if self.client_credentials == "strip" and not is_presigned(target):
+            if self.admits is not None and has_body and is_sent_in_signed_chunks(fields):
+                return _UNDECODED
             fields = stripped(fields, self.credential_names, has_body=has_body)
         space, own_space = self._spaces(fields)
         target_of_key = key_target(target, self.ignored_query)
-        key_class = classify(target, self.metadata_names)
+        key_class = self.classify(target)
         probe = None
         if key_class == "listing":
             # What it tells of is an absence.
@@ -103,6 +123,22 @@ class Route:
             control=_CONTROLS.get(control),
             probe=probe,
             own_space=own_space,
+        )
+
+    def classify(self, target: bytes) -> KeyClass:
+        """The class of a target as sent to the origin."""
+        if self.admits is not None and not is_of_an_object(target, self.ignored_query):
+            return "listing"
+        return classify(target, self.metadata_names)
+
+    def _not_admitted(self) -> Refuse:
+        begins = ((self.at + (self.admits or b"")) or b"/").decode()
+        return Refuse(
+            421,
+            "not-of-the-upstream",
+            "The upstream has no such path",
+            f"The data port has the store's own paths, and its upstream only what begins with "
+            f"{begins}/ (and listings of keys beneath it).",
         )
 
     def _spaces(self, fields: Fields) -> tuple[Namespace, Namespace | None]:
@@ -133,6 +169,16 @@ class Route:
         rest = _below(origin_target, self.prefix)
         target = None if rest is None else self.at + rest
         return target if target is not None and target.startswith(b"/") else None
+
+
+_UNDECODED: Final = Refuse(
+    501,
+    "aws-chunked",
+    "A body in signed chunks can't be passed on",
+    "The client signed each piece of the body with its own credential, which this route removes. "
+    "Have it send plain bodies: in botocore, request_checksum_calculation=when_required and "
+    "payload_signing_enabled=false.",
+)
 
 
 @cache

@@ -119,7 +119,7 @@ class Routes:
 
 def whole(route: Route) -> Branch:
     """All that a route leads to."""
-    return Branch(route, object_path(route.prefix) or b"/")
+    return Branch(route, object_path(route.scope) or b"/")
 
 
 def without_covered(branches: list[Branch]) -> list[Branch]:

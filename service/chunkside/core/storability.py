@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
+from chunkside.core.buckets import names_missing_key, speaks_of_another_absence
 from chunkside.core.decision import NotStored
 from chunkside.core.directives import told_by
 from chunkside.core.entry import Now, Stored
@@ -26,8 +26,6 @@ _NEVER_STORED: Final = frozenset({204, 205, 206, 304, 416})
 # Of these each lets a shared cache answer others with what a credential brought (RFC 9111 §3.5).
 _FOR_ALL: Final = frozenset({b"public", b"s-maxage", b"must-revalidate"})
 _UNDERSTOOD: Final = HEURISTICALLY_CACHEABLE | {302, 303, 307, 400, 403, 500, 502, 503, 504}
-_ERROR_CODE = re.compile(rb"<Code>([^<]*)</Code>")
-_CODES_OF_ABSENCE = frozenset({b"NoSuchKey", b"BlobNotFound"})
 
 
 def why_not_body(head: ResponseHead, request: Request, policy: Policy) -> NotStored | None:
@@ -104,13 +102,10 @@ def why_not_absence(
         return NotStored.ENCODED
     if not head.is_framed:
         return NotStored.CLOSE_DELIMITED
+    if policy.is_object_store and not names_missing_key(body):
+        # A bucket that isn't there, or whatever stands before the store.
+        return NotStored.OTHER_CODE
     return NotStored.OTHER_CODE if speaks_of_another_absence(body) else None
-
-
-def speaks_of_another_absence(body: bytes) -> bool:
-    """Whether an object store's XML names something else than the key as missing."""
-    code = _ERROR_CODE.search(body)
-    return code is not None and code[1].strip() not in _CODES_OF_ABSENCE
 
 
 def allows_any_origin(fields: Fields) -> bool:

@@ -15,8 +15,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from chunkside.child import Sidecar, SidecarError
 from chunkside.demo.origin import Origin, serving
-from chunkside.demo.sidecar import Sidecar, SidecarError, sidecar
+from chunkside.demo.sidecar import sidecar
 
 if TYPE_CHECKING:
     from chunkside.demo.array import SparseArray

@@ -75,12 +75,15 @@ class Bytes(NamedTuple):
 
 
 class Absence(NamedTuple):
-    """A marker that answers. Like Bytes made by every hit, so of what is made quickest."""
+    """A marker that answers, and what it says. Like Bytes made by every hit, so of what is made
+    quickest.
+    """
 
     absent: Absent
     ttl: float
     elapsed: float
     place: int
+    body: bytes
 
 
 class Kept:
@@ -104,6 +107,7 @@ class AtOnce:
         self._edges = edges
         self._at_places = edges.index.at_places
         self._absent_statuses = edges.policy.absent_statuses
+        self._absence_body = edges.policy.absence_body
         self._ceilings: dict[KeyClass, float] = {
             key_class: self._ceiling(key_class) for key_class in ("chunk", "metadata")
         }
@@ -216,7 +220,7 @@ class AtOnce:
         ttl = (min(ceiling, absent.lifetime)) - elapsed
         if ttl <= 0 or absent.status not in self._absent_statuses:
             return None
-        return Absence(absent, ttl, elapsed, place)
+        return Absence(absent, ttl, elapsed, place, self._absence_body)
 
     def _bytes(
         self, sitting: Sitting, held: Held, range_value: bytes, now: Now, place: int

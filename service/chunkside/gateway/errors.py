@@ -21,13 +21,16 @@ class OriginUnreachable(OriginError):
 
 
 class OriginNotAsked(OriginError):
-    """Nothing was sent, on purpose: the origin has failed for a while, or too many wait for it."""
+    """Nothing was sent, on purpose: the origin has failed for a while, or too many wait for it, or
+    there is nothing to sign with. `reason`: a bounded word for metrics.
+    """
 
     status = 503
 
-    def __init__(self, detail: str, retry_after_seconds: int = 1) -> None:
+    def __init__(self, detail: str, retry_after_seconds: int = 1, *, reason: str = "queue") -> None:
         super().__init__(detail)
         self.retry_after_seconds = retry_after_seconds
+        self.reason = reason
 
 
 class OriginTooSlow(OriginError):

@@ -19,7 +19,12 @@ from chunkside.core.decision import (
 )
 from chunkside.core.entry import Absent, Held, Partial, Selected
 from chunkside.core.freshness import absence_under
-from chunkside.core.policy import as_full_get, decide, wants_proof
+from chunkside.core.policy import (
+    as_full_get,
+    decide,
+    leaves_open_what_is_absent,
+    wants_proof,
+)
 from chunkside.core.probing import probe_asked
 from chunkside.core.ranges import exact_part, single_range
 from chunkside.core.request import Request
@@ -141,6 +146,8 @@ class Gateway:
         entry: Selected | None,
     ) -> Reply:
         reply = await self._passing.relay(request, content, forward, entry)
+        if leaves_open_what_is_absent(request, reply.status, self._edges.policy):
+            return await self._waiting.tell_absence(request, reply)
         return self._seek_proof(request, reply)
 
     def _seek_proof(self, request: Request, reply: Reply) -> Reply:

@@ -28,10 +28,12 @@ class Shelf:
     def absence(self, request: Request, decision: ServeAbsence) -> Reply:
         edges, absent = self._edges, decision.absent
         edges.index.touch(request.key)
-        head = head_of_absence(absent)
+        head = head_of_absence(absent, edges.policy.absence_body)
         status = CacheStatus(is_hit=True, ttl=decision.ttl, detail="negative")
         elapsed = age(absent.requested_at, edges.now())
-        return Reply(head.status, head.fields, b"", 0, "negative_hit", status, elapsed)
+        body = edges.policy.absence_body
+        length = len(body)
+        return Reply(head.status, head.fields, body, length, "negative_hit", status, elapsed)
 
     async def body(
         self, request: Request, held: Held, result: Result, status: CacheStatus

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
@@ -9,13 +10,24 @@ from chunkside.core.cache_status import CacheStatus, Result
 from chunkside.core.decision import Fill, Forward
 from chunkside.core.entry import of_variant
 from chunkside.core.freshness import may_serve_stale, remaining
-from chunkside.core.policy import has_what_is_asked_for
+from chunkside.core.policy import (
+    as_full_get,
+    has_what_is_asked_for,
+    proves_existence,
+    touches_the_cache,
+)
 from chunkside.core.ranges import part_asked
 from chunkside.core.request import Request
 from chunkside.core.variants import choose
 from chunkside.gateway.delivery import Delivery
 from chunkside.gateway.edges import Edges
-from chunkside.gateway.errors import OriginError, OwnFault
+from chunkside.gateway.errors import (
+    OriginError,
+    OriginNonsense,
+    OriginUnreachable,
+    OwnFault,
+)
+from chunkside.gateway.fill import full_get
 from chunkside.gateway.fills import Fills
 from chunkside.gateway.outcomes import Answered, Apart, Failed, Filled, Freshened
 from chunkside.gateway.passing import Passing
@@ -91,6 +103,47 @@ class Waiting:
         status = CacheStatus(forward=Forward.PARTIAL, is_collapsed=True, fwd_status=200)
         delivery = Delivery(edges.upstream, request, filled, part.first)
         return await delivery.reply("collapsed", status)
+
+    async def tell_absence(self, request: Request, reply: Reply) -> Reply:
+        """A HEAD's 404, once a full GET has told that it is the key's. Raises OriginError."""
+        try:
+            status = await self._status_of_get(as_full_get(request))
+        except BaseException:
+            reply.release()
+            raise
+        if status == reply.status:
+            return reply
+        reply.release()
+        told = f"The origin answers {reply.status} to HEAD and {status} to GET."
+        if not proves_existence(status):
+            raise OriginUnreachable(told)
+        again = await self.passing.relay(request, None, Forward.METHOD, None)
+        if again.status == reply.status:
+            again.release()
+            raise OriginNonsense(told)
+        return again
+
+    async def _status_of_get(self, question: Request) -> int:
+        """Of a whole GET, which makes a marker where its answer proves an absence, and whose body
+        nobody reads.
+        """
+        if not touches_the_cache(question):
+            response = await self.edges.upstream.send(full_get(question))
+            response.close()
+            return response.head.status
+        stamps = self.edges.stamps.read(question.key.object)
+        fill = self.fills.running(question, stamps, None)
+        if fill is None:
+            decision = Fill(Forward.URI_MISS)
+            fill = self.fills.start(question, decision, is_for_absence=True)
+        # Nobody who waits for its body.
+        match await asyncio.shield(fill.outcome):
+            case Failed(error):
+                raise error
+            case Answered(head) | Apart(head):
+                return head.status
+            case _:
+                return 200
 
     async def _alone(self, request: Request, decision: Fill) -> Reply:
         held = choose(self.edges.known_of(request), request.fields)

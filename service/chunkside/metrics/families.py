@@ -33,7 +33,8 @@ HELP: Final = {
     "upstream_retries": "Requests to the origin that were sent again; they are among all requests"
     " to it.",
     "upstream_spared": "Requests that the origin was not asked for: it has failed for some time"
-    " (breaker), or too many waited for a connection (queue).",
+    " (breaker), too many waited for a connection (queue), or there was nothing to sign with"
+    " (credentials).",
     "upstream_breaker": "1 at the state that the origin is in: closed, it is asked; open, it has"
     " failed for some time and is left alone; half_open, one request finds out whether it is back.",
     "upstream_credential_loaded_timestamp_seconds": "When the sidecar's own credential that is used"

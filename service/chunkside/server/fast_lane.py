@@ -112,11 +112,10 @@ class FastLane:
         self._is_welcome = is_welcome
         self._observer = observer
         self._via = via
-        self._empty = end_head(via, 0)
         self._clock = clock
         self._boot_clock = boot_clock
         self._met_once: set[bytes] = set()
-        self._absent_heads: dict[tuple[int, bool], Begun] = {}
+        self._absences: dict[tuple[int, bool, bytes], tuple[Begun, bytes]] = {}
         self._heads: dict[tuple[int, int], tuple[Stored, Begun, Begun]] = {}
         self._came_once: set[int] = set()
         self.take(routes)
@@ -245,7 +244,7 @@ class FastLane:
 
     def _whole(self, found: Absence | Bytes, second: int) -> bytes:
         if isinstance(found, Absence):
-            return self._head_of_absence(found, second)
+            return self._absence(found, second)
         return b"".join((self._head_of_bytes(found, second), found.content))
 
     # Whole answers.
@@ -296,15 +295,17 @@ class FastLane:
 
     # Heads.
 
-    def _head_of_absence(self, found: Absence, second: int) -> bytes:
+    def _absence(self, found: Absence, second: int) -> bytes:
         absent = found.absent
-        kind = absent.status, absent.allows_any_origin
-        begun = self._absent_heads.get(kind)
-        if begun is None:
-            selected = head_of_absence(absent)
-            begun = self._absent_heads[kind] = begin_head(selected.status, selected.fields)
+        kind = absent.status, absent.allows_any_origin, found.body
+        known = self._absences.get(kind)
+        if known is None:
+            selected = head_of_absence(absent, found.body)
+            begun = begin_head(selected.status, selected.fields)
+            ended = end_head(self._via, len(found.body)) + found.body
+            known = self._absences[kind] = begun, ended
         told = b"chunkside; hit%b; detail=negative" % _told_ttl(found.ttl)
-        return head_from_store(begun, second, found.elapsed, told, self._empty)
+        return head_from_store(known[0], second, found.elapsed, told, known[1])
 
     def _head_of_bytes(self, found: Bytes, second: int) -> bytes:
         stored, part = found.stored, found.part
@@ -370,7 +371,7 @@ def _told_ttl(ttl: float) -> bytes:
 
 def _size(found: Absence | Bytes) -> int:
     """How much of an answer is body."""
-    return len(found.content) if isinstance(found, Bytes) else 0
+    return len(found.content if isinstance(found, Bytes) else found.body)
 
 
 def _status(found: Absence | Bytes) -> int:

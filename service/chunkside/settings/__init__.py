@@ -10,11 +10,13 @@ sidecar's own, `files` looks at files that must be there, `directories` at those
 """
 
 from chunkside.settings.addresses import (
+    BucketAddress,
     DirectoryAddress,
     ListenAddress,
     TcpAddress,
     UnixAddress,
     UpstreamAddress,
+    root_of,
 )
 from chunkside.settings.cache_directory import MEMORY_IS_MEANT, locate_cache, open_cache
 from chunkside.settings.cautions import cautions
@@ -37,18 +39,20 @@ from chunkside.settings.own_credential import (
     auth_kind,
     client_credentials_of,
     identity_of,
+    may_sign,
     refuse_open_ports,
     tls_files,
 )
 from chunkside.settings.quantities import Percent
 from chunkside.settings.reloading import differing, other_answers, same_way, taken_up
 from chunkside.settings.route_settings import RouteSettings
-from chunkside.settings.routes import ConfiguredRoute
+from chunkside.settings.routes import ConfiguredRoute, path_of
 from chunkside.settings.sources import load_settings, require_routes
 from chunkside.settings.table import settings_reference, settings_table
 
 __all__ = [
     "MEMORY_IS_MEANT",
+    "BucketAddress",
     "ConfigurationError",
     "ConfiguredRoute",
     "DirectoryAddress",
@@ -68,9 +72,11 @@ __all__ = [
     "identity_of",
     "load_settings",
     "locate_cache",
+    "may_sign",
     "memory_limit",
     "open_cache",
     "other_answers",
+    "path_of",
     "refuse_cache_beneath",
     "refuse_open_ports",
     "refuse_unfit_files",
@@ -81,6 +87,7 @@ __all__ = [
     "resolve_memory_size",
     "resolve_min_free",
     "resolve_negative_scope",
+    "root_of",
     "same_way",
     "settings_reference",
     "settings_table",

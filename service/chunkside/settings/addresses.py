@@ -15,13 +15,17 @@ from chunkside.settings.errors import NotAllowedError, did_you_mean
 from chunkside.upstream.redirects import ListedHost
 
 UPSTREAMS = (
-    "an http:// or https:// URL with an optional path prefix, or file:// and an absolute path"
+    "an http:// or https:// URL with an optional path prefix, s3:// with an optional bucket and "
+    "prefix, or file:// and an absolute path"
 )
+ENDPOINTS = "an http:// or https:// URL without a path"
 REDIRECT_HOSTS = "hosts such as data.example.org, mirror:8080 or *.example.org"
 LISTENS = "localhost:PORT, HOST:PORT, [IPV6]:PORT or unix:/PATH"
 
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
-LATER_SCHEMES = ("s3", "gs", "az")
+BUCKET_SCHEMES: Final = {"s3": "https://s3.amazonaws.com:443"}
+"""Object stores, and the origin location of each that is the cloud's own."""
+LATER_SCHEMES = ("gs", "az")
 ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - recognised, not bound here
 LONGEST_UNIX_PATH = 107
 """Bytes that `sun_path` holds, less its terminating zero."""
@@ -34,6 +38,7 @@ _DIRECTORY_PATH = re.compile(
     r"(?:/(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%(?!2[Ff]|00)[0-9A-Fa-f]{2})+)+", re.ASCII
 )
 _PORT = re.compile(r"[0-9]{1,5}", re.ASCII)
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,10 @@ class UpstreamAddress:
         """Scheme, host and port, the port always written: the origin location of keys."""
         return f"{self.scheme}://{_bracketed(self.host)}:{self.port}"
 
+    @property
+    def scope(self) -> str:
+        return self.prefix
+
     def __str__(self) -> str:
         return f"{self.scheme}://{self.authority}{self.prefix}"
 
@@ -83,11 +92,45 @@ class DirectoryAddress:
         """The origin location of keys."""
         return f"file://{quote(unquote_to_bytes(self.path))}"
 
+    @property
+    def scope(self) -> str:
+        return self.prefix
+
     def __str__(self) -> str:
         return f"file://{self.path}"
 
 
-OriginAddress = UpstreamAddress | DirectoryAddress
+@dataclass(frozen=True, slots=True)
+class BucketAddress:
+    """What begins with a prefix in a bucket of an object store, or all of a bucket or store."""
+
+    scheme: str
+    scope: str
+    """What targets begin with, percent-encoded: `/bucket/prefix`, `/bucket`, or "" for all."""
+    endpoint: UpstreamAddress | None = None
+    """Where the store answers; None for the cloud's own."""
+    prefix: str = ""
+    """Nothing goes before what clients name: they name the bucket themselves."""
+
+    @property
+    def location(self) -> str:
+        """The origin location of keys. A cloud's regions are one: a bucket has the same objects by
+        whichever it is asked.
+        """
+        own = BUCKET_SCHEMES[self.scheme]
+        return own if self.endpoint is None else self.endpoint.location
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.scope.removeprefix('/')}"
+
+
+OriginAddress = UpstreamAddress | DirectoryAddress | BucketAddress
+
+
+def root_of(upstream: OriginAddress) -> str:
+    """The URL that what an upstream has begins with."""
+    is_store = isinstance(upstream, BucketAddress) and not upstream.scope
+    return str(upstream) if is_store else f"{upstream}/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +166,7 @@ ListenAddress = TcpAddress | UnixAddress
 
 
 def parse_upstream(value: object) -> OriginAddress:
-    if isinstance(value, (UpstreamAddress, DirectoryAddress)):
+    if isinstance(value, (UpstreamAddress, DirectoryAddress, BucketAddress)):
         return value
     if not isinstance(value, str) or not value.strip():
         raise NotAllowedError("not a URL", UPSTREAMS)
@@ -137,6 +180,8 @@ def parse_upstream(value: object) -> OriginAddress:
     authority, slash, path = rest.partition("/")
     if scheme.lower() == "file":
         return _parse_directory(authority, slash + path)
+    if scheme.lower() in BUCKET_SCHEMES:
+        return _parse_bucket(scheme.lower(), authority, slash + path)
     prefix = (slash + path).rstrip("/")
     if _PATH.fullmatch(prefix) is None or _DOT_SEGMENT.search(prefix):
         raise NotAllowedError(
@@ -146,6 +191,39 @@ def parse_upstream(value: object) -> OriginAddress:
     if port == 0:
         raise NotAllowedError("port 0 can't be connected to", UPSTREAMS)
     return UpstreamAddress(scheme.lower(), host.lower(), port, prefix)
+
+
+def _parse_bucket(scheme: str, bucket: str, path: str) -> BucketAddress:
+    prefix = path.rstrip("/")
+    if not bucket:
+        if prefix:
+            raise NotAllowedError("has no bucket before its path", UPSTREAMS, "write s3://BUCKET")
+        return BucketAddress(scheme, "")
+    if _BUCKET.fullmatch(bucket) is None:
+        raise NotAllowedError(
+            "not the name of a bucket",
+            UPSTREAMS,
+            "an endpoint goes into upstream_endpoint" if ":" in bucket else None,
+        )
+    if _PATH.fullmatch(prefix) is None or _DOT_SEGMENT.search(prefix) or "//" in prefix:
+        raise NotAllowedError(
+            "its prefix can't be sent as it is",
+            UPSTREAMS,
+            "percent-encode it, without empty or dot segments",
+        )
+    return BucketAddress(scheme, f"/{bucket}{prefix}")
+
+
+def parse_endpoint(value: object) -> UpstreamAddress:
+    try:
+        address = parse_upstream(value)
+    except NotAllowedError as error:
+        raise NotAllowedError(error.reason, ENDPOINTS, error.remedy, shown=error.shown) from error
+    if not isinstance(address, UpstreamAddress):
+        raise NotAllowedError("not where a store answers", ENDPOINTS)
+    if address.prefix:
+        raise NotAllowedError("has a path", ENDPOINTS, "the bucket goes into upstream")
+    return address
 
 
 def _parse_directory(authority: str, path: str) -> DirectoryAddress:
@@ -207,7 +285,7 @@ def without_secrets(url: str) -> str:
 
 
 def _refuse_scheme(scheme: str, url: str) -> None:
-    if scheme in DEFAULT_PORTS or scheme == "file":
+    if scheme in DEFAULT_PORTS or scheme in BUCKET_SCHEMES or scheme == "file":
         return
     shown = without_secrets(url)
     if scheme in LATER_SCHEMES:
@@ -217,7 +295,7 @@ def _refuse_scheme(scheme: str, url: str) -> None:
             "give the store's HTTP endpoint",
             shown=shown,
         )
-    known = (*DEFAULT_PORTS, "file", *LATER_SCHEMES)
+    known = (*DEFAULT_PORTS, "file", *BUCKET_SCHEMES, *LATER_SCHEMES)
     raise NotAllowedError("unknown scheme", UPSTREAMS, did_you_mean(scheme, known), shown=shown)
 
 

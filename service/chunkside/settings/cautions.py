@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import math
 
-from chunkside.settings.addresses import DirectoryAddress, OriginAddress, TcpAddress
+from chunkside.settings.addresses import (
+    BucketAddress,
+    DirectoryAddress,
+    OriginAddress,
+    TcpAddress,
+)
 from chunkside.settings.model import Settings
 from chunkside.settings.own_credential import (
     auth_kind,
@@ -54,7 +59,7 @@ def cautions(settings: Settings) -> list[str]:
         if own.upstream_cert_file is not None and not shows_certificate(route):
             told.append(f"{label}upstream is no https://: upstream_cert_file is shown to nobody")
         is_removed = "cookie" in {name.lower() for name in own.credential_headers}
-        if own.cookies == "forward" and client_credentials_of(own) == "strip" and is_removed:
+        if own.cookies == "forward" and client_credentials_of(route) == "strip" and is_removed:
             told.append(
                 f"{label}cookies is forward, and yet client_credentials=strip removes Cookie, "
                 "which credential_headers names"
@@ -71,7 +76,7 @@ def cautions(settings: Settings) -> list[str]:
 
 
 def _goes_in_the_clear(upstream: OriginAddress) -> bool:
-    if isinstance(upstream, DirectoryAddress):
+    if isinstance(upstream, DirectoryAddress | BucketAddress):
         return False
     return upstream.scheme == "http" and not is_this_machine(upstream.host)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from chunkside.settings.addresses import BucketAddress
 from chunkside.settings.errors import ConfigurationError
 from chunkside.settings.model import Settings
 from chunkside.settings.own_credential import auth_kind, shows_certificate, tls_files
-from chunkside.settings.route_settings import RouteSettings
 from chunkside.settings.routes import ConfiguredRoute
 from chunkside.settings.sources import require_routes
+from chunkside.upstream.aws import is_installed
 from chunkside.upstream.credential import credential_line
 from chunkside.upstream.tls import TlsFiles, context_of
 from chunkside.upstream.watched import UnfitFile
@@ -33,7 +34,7 @@ def refuse_unfit_files(settings: Settings) -> None:
         own = route.settings
         try:
             _look_at_certificates(route)
-            _look_at_secret(own)
+            _look_at_secret(route)
         except _Unfit as unfit:
             value = getattr(own, unfit.setting)
             # A route that has none of its own has the one beside it.
@@ -64,8 +65,17 @@ def _look_at_certificates(route: ConfiguredRoute) -> None:
         raise _Unfit("upstream_cert_file", allowed, str(error)) from error
 
 
-def _look_at_secret(own: RouteSettings) -> None:
+def _look_at_secret(route: ConfiguredRoute) -> None:
+    own = route.settings
     kind, file = auth_kind(own), own.upstream_auth_file
+    if isinstance(route.upstream, BucketAddress) and kind is not None:
+        raise _Unfit("upstream_auth", "auto, aws or none with s3://", f"is {kind}")
+    if own.upstream_auth == "aws":
+        if not isinstance(route.upstream, BucketAddress):
+            raise _Unfit("upstream_auth", "another, or an s3:// upstream", "aws is for s3://")
+        if not is_installed():
+            allowed = "aws where botocore is installed: pip install 'chunkside[aws]'"
+            raise _Unfit("upstream_auth", allowed, "botocore is not installed")
     if kind is None:
         if file is not None and own.upstream_auth == "auto":
             raise _Unfit("upstream_auth", "bearer, basic or header", "upstream_auth_file is set")

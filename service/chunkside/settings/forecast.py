@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from chunkside.core.key import ClientCredentials
-from chunkside.settings.addresses import ListenAddress, TcpAddress
+from chunkside.settings.addresses import BucketAddress, ListenAddress, TcpAddress, root_of
 from chunkside.settings.cache_directory import locate_cache
 from chunkside.settings.cautions import cautions
 from chunkside.settings.derived import (
@@ -27,6 +27,7 @@ from chunkside.settings.own_credential import (
     allows_writes,
     auth_kind,
     client_credentials_of,
+    may_sign,
     refuse_open_ports,
     shows_certificate,
 )
@@ -34,7 +35,7 @@ from chunkside.settings.quantities import format_duration
 from chunkside.settings.quantities import format_size_rounded as shown_size
 from chunkside.settings.reloading import NEED_A_RESTART
 from chunkside.settings.route_settings import RouteSettings
-from chunkside.settings.routes import ConfiguredRoute
+from chunkside.settings.routes import ConfiguredRoute, path_of
 from chunkside.settings.sources import require_routes
 from chunkside.store.filesystem import Chosen, Filesystem, MemoryOnly, Volume, measure
 
@@ -106,17 +107,17 @@ def _reach(settings: Settings) -> list[str]:
     admin = " or ".join(reader_url(address) for address in settings.admin_listen)
     lines = [] if settings.routes else [f"upstream: {routes[0].upstream}"]
     for route, (label, _) in zip(routes, _each(settings), strict=True):
-        path = route.prefix.removeprefix("/")
+        path = path_of(route).strip("/")
         urls = " or ".join(reader_url(address, path) for address in settings.listen)
-        lines.append(f"{label}readers use: {urls} in place of {route.upstream}/")
+        lines.append(f"{label}readers use: {urls} in place of {root_of(route.upstream)}")
     if all(route.prefix != "/" for route in routes):
         lines.append("any other path: refused with 421")
     lines.append(f"metrics and admin: {admin}")
-    for route, (label, own) in zip(routes, _each(settings), strict=True):
+    for route, (label, _) in zip(routes, _each(settings), strict=True):
         lines.append(
             f"{label}writes: {'forwarded' if allows_writes(route) else 'refused with 405'}"
         )
-        lines.append(f"{label}clients' credentials: {_CREDENTIALS[client_credentials_of(own)]}")
+        lines.append(f"{label}clients' credentials: {_CREDENTIALS[client_credentials_of(route)]}")
         lines += [f"{label}{told}" for told in _ways(route)]
     if settings.allowed_clients:
         networks = ", ".join(map(str, settings.allowed_clients))
@@ -132,6 +133,8 @@ def _reach(settings: Settings) -> list[str]:
 def _ways(route: ConfiguredRoute) -> list[str]:
     """How the origin is asked, where that isn't just as the client asks."""
     own, kind, lines = route.settings, auth_kind(route.settings), []
+    if isinstance(route.upstream, BucketAddress):
+        lines.append(_way_to_bucket(route, route.upstream))
     if kind is not None:
         lines.append(
             f"own credential: {kind}, from {own.upstream_auth_file}; what clients bring in "
@@ -143,6 +146,16 @@ def _ways(route: ConfiguredRoute) -> list[str]:
         hosts = ", ".join(map(str, own.follow_redirects))
         lines.append(f"redirects of reads are followed to {hosts}; others pass through")
     return lines
+
+
+def _way_to_bucket(route: ConfiguredRoute, bucket: BucketAddress) -> str:
+    at = "AWS" if bucket.endpoint is None else str(bucket.endpoint)
+    signs = "signed with what AWS's chain of credentials finds" if may_sign(route) else "not signed"
+    own = route.prefix.rstrip("/")
+    return (
+        f"S3 at {at}, requests are {signs}; S3 clients use {own or 'the data port'} as endpoint, "
+        "path style, without signing"
+    )
 
 
 def _each(settings: Settings) -> list[tuple[str, RouteSettings]]:

@@ -14,7 +14,7 @@ from pydantic import PlainValidator
 from chunkside.core.key import ClientCredentials
 from chunkside.core.neighbours import Network
 from chunkside.settings import addresses, quantities
-from chunkside.settings.addresses import ListenAddress, OriginAddress
+from chunkside.settings.addresses import ListenAddress, OriginAddress, UpstreamAddress
 from chunkside.settings.errors import NotAllowedError
 from chunkside.settings.quantities import Percent
 from chunkside.upstream.redirects import ListedHost
@@ -34,8 +34,10 @@ ORIGINS = "* or origins such as http://localhost:3000, separated by commas"
 ABSENT_STATUSES = "404 and 410, or one of them"
 PATHS = "a path"
 NETWORKS = "networks such as 10.0.0.0/8 or addresses, separated by commas"
-AUTHS = ("auto", "none", "bearer", "basic", "header")
-_LATER_AUTHS = ("aws", "gcp", "azure")
+AUTHS = ("auto", "none", "aws", "bearer", "basic", "header")
+_LATER_AUTHS = ("gcp", "azure")
+REGIONS = "the name of a region, such as eu-central-1"
+_REGION = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,13 @@ def _read_networks(value: object) -> tuple[Network, ...]:
             remedy = "write 10.0.0.0/8, not 10.0.0.1/8" if has_host else None
             raise NotAllowedError("not networks", NETWORKS, remedy) from error
     return tuple(networks)
+
+
+def _read_region(value: object) -> str:
+    region = value.strip() if isinstance(value, str) else ""
+    if _REGION.fullmatch(region) is None:
+        raise NotAllowedError("not a region", REGIONS)
+    return region
 
 
 def _read_auth(value: object) -> str:
@@ -250,8 +259,15 @@ Networks = Annotated[
     PlainValidator(_read_networks),
     Shape("LIST", _comma_joined, is_list=True),
 ]
+Endpoint = Annotated[UpstreamAddress | None, PlainValidator(addresses.parse_endpoint), Shape("URL")]
+Region = Annotated[str | None, PlainValidator(_read_region), Shape("NAME")]
+Addressing = Annotated[
+    Literal["auto", "path", "virtual"],
+    PlainValidator(quantities.choice_parser("auto", "path", "virtual")),
+    Shape("auto|path|virtual"),
+]
 UpstreamAuth = Annotated[
-    Literal["auto", "none", "bearer", "basic", "header"],
+    Literal["auto", "none", "aws", "bearer", "basic", "header"],
     PlainValidator(_read_auth),
     Shape("|".join(AUTHS)),
 ]

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from chunkside.core.key import ClientCredentials
 from chunkside.core.neighbours import is_loopback
-from chunkside.settings.addresses import DirectoryAddress, TcpAddress, UpstreamAddress
+from chunkside.settings.addresses import (
+    BucketAddress,
+    DirectoryAddress,
+    TcpAddress,
+    UpstreamAddress,
+)
 from chunkside.settings.errors import ConfigurationError
 from chunkside.settings.model import Settings
 from chunkside.settings.route_settings import RouteSettings
@@ -15,25 +20,35 @@ from chunkside.upstream.tls import TlsFiles
 
 
 def auth_kind(settings: RouteSettings) -> CredentialKind | None:
-    """None where nothing is added to requests."""
+    """None where nothing from a file is added to requests."""
     match settings.upstream_auth:
-        case "auto" | "none":
+        case "auto" | "none" | "aws":
             return None
         case kind:
             return kind
 
 
-def client_credentials_of(settings: RouteSettings) -> ClientCredentials:
-    """With a credential of the sidecar's own that is the one which counts."""
-    setting = settings.client_credentials
+def may_sign(route: ConfiguredRoute) -> bool:
+    """Whether requests are signed if a cloud's own chain of credentials finds any."""
+    is_bucket = isinstance(route.upstream, BucketAddress)
+    return is_bucket and route.settings.upstream_auth in ("auto", "aws")
+
+
+def client_credentials_of(route: ConfiguredRoute) -> ClientCredentials:
+    """With a credential of the sidecar's own that is the one which counts. What clients sign for
+    this machine is of no use to a store.
+    """
+    setting = route.settings.client_credentials
     if setting != "auto":
         return setting
-    return "partition" if auth_kind(settings) is None else "strip"
+    is_bucket = isinstance(route.upstream, BucketAddress)
+    return "strip" if is_bucket or auth_kind(route.settings) is not None else "partition"
 
 
 def shows_certificate(route: ConfiguredRoute) -> bool:
     upstream = route.upstream
-    is_tls = isinstance(upstream, UpstreamAddress) and upstream.scheme == "https"
+    address = upstream.endpoint if isinstance(upstream, BucketAddress) else upstream
+    is_tls = isinstance(address, UpstreamAddress) and address.scheme == "https"
     return is_tls and route.settings.upstream_cert_file is not None
 
 
@@ -45,8 +60,8 @@ def tls_files(route: ConfiguredRoute) -> TlsFiles:
 
 
 def identity_of(route: ConfiguredRoute) -> str:
-    """The sidecar's own credential by what configuration names, never by its secret; "" for
-    none.
+    """The sidecar's own credential by what settings name, never by its secret; "" for none. What a
+    cloud's own chain finds is known by more than settings.
     """
     own, kind = route.settings, auth_kind(route.settings)
     if isinstance(route.upstream, DirectoryAddress):
@@ -61,14 +76,17 @@ def identity_of(route: ConfiguredRoute) -> str:
 def allows_writes(route: ConfiguredRoute) -> bool:
     """Whoever reaches the sidecar would write with its credential: only where that is wanted."""
     setting = route.settings.allow_writes
-    return not identity_of(route) if setting == "auto" else setting
+    if setting != "auto":
+        return setting
+    return not identity_of(route) and not isinstance(route.upstream, BucketAddress)
 
 
 def refuse_open_ports(settings: Settings) -> None:
     """Refuses to let whoever can reach this machine use the sidecar's own credential. Raises
     ConfigurationError.
     """
-    holder = next((route for route in require_routes(settings) if identity_of(route)), None)
+    routes = require_routes(settings)
+    holder = next((route for route in routes if identity_of(route) or may_sign(route)), None)
     if holder is None or settings.allowed_clients:
         return
     for address in settings.listen:
@@ -77,7 +95,8 @@ def refuse_open_ports(settings: Settings) -> None:
                 "listen",
                 str(address),
                 "localhost, a loopback address or unix:/PATH, unless allowed_clients is set",
-                "set allowed_clients to the networks that may read with that credential",
+                "set allowed_clients to the networks that may read with that credential"
+                + (", or upstream_auth=none for public buckets" if may_sign(holder) else ""),
                 reason=f"others could use the sidecar's own credential for {holder.upstream}",
             )
 

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from chunkside.settings.kinds import (
     AbsentStatuses,
+    Addressing,
     AutoSize,
     AutoSwitch,
     CacheControl,
@@ -13,6 +14,7 @@ from chunkside.settings.kinds import (
     Count,
     Credentials,
     Duration,
+    Endpoint,
     File,
     HeaderNames,
     Mode,
@@ -20,6 +22,7 @@ from chunkside.settings.kinds import (
     Origins,
     Profile,
     RedirectHosts,
+    Region,
     Several,
     Share,
     Switch,
@@ -108,7 +111,7 @@ class RouteSettings(BaseModel):
         description="What clients bring in `credential_headers`. `partition`: what was learned "
         "with one answers only that one; `strip`: it is removed, and all share what is stored; "
         "`share`: it is forwarded, bodies are shared, absences are not; `auto`: `strip` with "
-        "`upstream_auth`, else `partition`",
+        "`upstream_auth` and for `s3://`, else `partition`",
     )
     credential_headers: HeaderNames = Field(
         default=(
@@ -127,18 +130,40 @@ class RouteSettings(BaseModel):
     )
     allow_writes: AutoSwitch = Field(
         default="auto",
-        description="Forward unsafe methods; else they are refused with 405. `auto`: unless the "
-        "sidecar has a credential of its own. Files (`file://`) are only read",
+        description="Forward unsafe methods; else they are refused with 405. `auto`: for "
+        "`http(s)://`, unless the sidecar has a credential of its own. Files (`file://`) are only "
+        "read",
     )
     upstream_auth: UpstreamAuth = Field(
         default="auto",
         description="The sidecar's own credential, in the place of what clients bring: `bearer`, "
-        "`basic` or `header`, from `upstream_auth_file`; `none`; `auto`: none",
+        "`basic` or `header`, from `upstream_auth_file`; `aws`: requests to `s3://` are signed "
+        "with what AWS's own chain of credentials finds; `none`; `auto`: `aws` for `s3://` where "
+        "it finds any, else none",
     )
     upstream_auth_file: File = Field(
         default=None,
         description="The secret: for `bearer` a token, for `basic` `user:password`, for `header` "
         "`Name: value`. Read again when it changes",
+    )
+    upstream_endpoint: Endpoint = Field(
+        default=None,
+        description="Where the store of `s3://` answers, if that isn't AWS: an `http://` or "
+        "`https://` URL without a path",
+    )
+    upstream_region: Region = Field(
+        default=None,
+        description="Region that `s3://` is asked in at first. Left out: what AWS's configuration "
+        "says, else `us-east-1`. A bucket's own is learnt from the store's answer",
+    )
+    upstream_addressing: Addressing = Field(
+        default="auto",
+        description="Whether `s3://` names the bucket in the `path` or in the host (`virtual`). "
+        "`auto`: in the host at AWS, where its name can stand there, else in the path",
+    )
+    upstream_requester_pays: Switch = Field(
+        default=False,
+        description="Tell the store of `s3://` that who asks pays for it (`x-amz-request-payer`)",
     )
     cookies: Cookies = Field(
         default="drop",

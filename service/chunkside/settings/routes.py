@@ -13,7 +13,12 @@ from pydantic import ValidationError
 
 from chunkside.core.routes import plainest
 from chunkside.core.subtree import is_beneath
-from chunkside.settings.addresses import UPSTREAMS, OriginAddress, parse_upstream
+from chunkside.settings.addresses import (
+    UPSTREAMS,
+    BucketAddress,
+    OriginAddress,
+    parse_upstream,
+)
 from chunkside.settings.errors import (
     ConfigurationError,
     NotAllowedError,
@@ -201,9 +206,18 @@ def agreed(settings: RouteSettings) -> tuple[str, ...]:
     return (*AGREED, "profile") if settings.client_credentials == "share" else AGREED
 
 
+def path_of(route: ConfiguredRoute) -> str:
+    """The path on the data port that stands for the upstream, with a slash at its end. Of a bucket
+    it goes on with the bucket, as its store's own paths do.
+    """
+    upstream = route.upstream
+    below = upstream.scope if isinstance(upstream, BucketAddress) else ""
+    return route.prefix.removesuffix("/") + below + "/"
+
+
 def lead_to_the_same(one: OriginAddress, other: OriginAddress) -> bool:
     """Whether some objects are of both."""
-    paths = one.prefix.encode(), other.prefix.encode()
+    paths = one.scope.encode(), other.scope.encode()
     return one.location == other.location and (
         is_beneath(paths[0], paths[1]) or is_beneath(paths[1], paths[0])
     )

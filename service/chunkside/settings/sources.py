@@ -17,6 +17,7 @@ from pydantic_core import ErrorDetails
 
 from chunkside.settings.addresses import (
     UPSTREAMS,
+    BucketAddress,
     DirectoryAddress,
     ListenAddress,
     OriginAddress,
@@ -104,7 +105,7 @@ def require_routes(settings: Settings) -> tuple[ConfiguredRoute, ...]:
     own = settings
     if isinstance(settings.upstream, DirectoryAddress):
         own = settings.model_copy(update=_OF_FILES)
-    return (ConfiguredRoute("/", settings.upstream, own),)
+    return (_at_its_endpoint(ConfiguredRoute("/", settings.upstream, own)),)
 
 
 def _completed(route: ConfiguredRoute, beside: Settings) -> ConfiguredRoute:
@@ -112,7 +113,15 @@ def _completed(route: ConfiguredRoute, beside: Settings) -> ConfiguredRoute:
     said = {name: getattr(own, name) for name in own.model_fields_set}
     if isinstance(route.upstream, DirectoryAddress):
         said |= _OF_FILES
-    return replace(route, settings=beside.model_copy(update=said))
+    return _at_its_endpoint(replace(route, settings=beside.model_copy(update=said)))
+
+
+def _at_its_endpoint(route: ConfiguredRoute) -> ConfiguredRoute:
+    """Where a store answers is another setting than what is asked of it."""
+    if not isinstance(route.upstream, BucketAddress):
+        return route
+    endpoint = route.settings.upstream_endpoint
+    return replace(route, upstream=replace(route.upstream, endpoint=endpoint))
 
 
 def environment_name(field: str) -> str:

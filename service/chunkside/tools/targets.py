@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-from chunkside.settings.addresses import DEFAULT_PORTS, ListenAddress, TcpAddress
+from chunkside.settings.addresses import (
+    BUCKET_SCHEMES,
+    DEFAULT_PORTS,
+    ListenAddress,
+    TcpAddress,
+)
 
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _FIRST_PRINTABLE: Final = 0x21
@@ -50,6 +55,10 @@ def locate(
     if url.scheme in DEFAULT_PORTS and any(_is_of(url, address) for address in own):
         return Located(path_of(target))
     known = routes()
+    if url.scheme in BUCKET_SCHEMES:
+        found = _in_bucket(target, known)
+        if found is not None:
+            return Located(found)
     upstreams = [each for each in known if _is_server(url, _split(each.upstream))]
     for each in sorted(upstreams, key=lambda each: -len(each.upstream)):
         rest = _beneath(path_of(target), path_of(each.upstream.rstrip("/") + "/").rstrip("/"))
@@ -64,6 +73,16 @@ def locate(
         f"{text} is neither of the data port nor of an upstream; those are {names}: give the data "
         "port's target, such as /a.zarr/zarr.json"
     )
+
+
+def _in_bucket(url: str, known: Iterable[RouteNames]) -> str | None:
+    """What a store's object is called on the data port, where that has the store's own paths."""
+    for each in sorted(known, key=lambda each: -len(each.upstream)):
+        scheme, _, scope = each.upstream.partition("://")
+        told, _, path = url.partition("://")
+        if told.lower() == scheme and (not scope or _beneath(path, scope) is not None):
+            return f"{each.prefix.rstrip('/')}/{path}"
+    return None
 
 
 def spelled(text: str) -> str:

@@ -7,14 +7,16 @@ no other sees them, also if it leads back there (RFC 9110 §15.4).
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Protocol
 
 from chunkside.core.credentials import is_signed
 from chunkside.core.fields import Fields
 from chunkside.core.request import SAFE_METHODS
 from chunkside.gateway.errors import OriginNonsense
 from chunkside.gateway.ports import Observer, OriginRequest
+from chunkside.upstream.aws import Chain
 from chunkside.upstream.credential import Credential, Line
 from chunkside.upstream.redirects import FOLLOWED_STATUSES, MOST_HOPS, Place, Redirects
 from chunkside.upstream.tls import Tls, TlsFiles
@@ -23,26 +25,41 @@ from chunkside.upstream.wire import HttpResponse, Wire
 _REFUSED: Final = frozenset({401, 403})
 _NO_FIELDS: Final = Fields()
 
+# Sends a request as it is, to the upstream's own location or to another.
+Ask = Callable[[OriginRequest, str | None], Awaitable[HttpResponse]]
+
+
+class Store(Protocol):
+    """A cloud: how it spells a request, who signs it, and what it calls an absence."""
+
+    async def send(self, request: OriginRequest, ask: Ask) -> HttpResponse:
+        """Raises OriginError."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Means:
     """What an origin is asked with. `credential`: the sidecar's own, if it has one. `redirects`:
-    those that are followed; None where all pass through.
+    those that are followed; None where all pass through. `chain`: what AWS's chain of credentials
+    found. `store`: the cloud that is asked, if it is one.
     """
 
     tls: Tls = field(default_factory=lambda: Tls(TlsFiles()))
     credential: Credential | None = None
     redirects: Redirects | None = None
+    chain: Chain | None = None
+    store: Store | None = None
 
     @property
     def has_own_credential(self) -> bool:
-        return self.credential is not None or self.tls.shows_certificate
+        return self.credential is not None or self.chain is not None or self.tls.shows_certificate
 
 
 class Hops:
     """`location`: the upstream's own."""
 
     def __init__(self, wire: Wire, location: str, observer: Observer, means: Means) -> None:
+        self._store = means.store
         self._wire = wire
         self._location = location
         self._observer = observer
@@ -64,6 +81,8 @@ class Hops:
         self, request: OriginRequest, seconds: float, until: float, *, is_anew: bool
     ) -> HttpResponse:
         """At the upstream's own location: once more where the secret was exchanged meanwhile."""
+        if self._store is not None:
+            return await self._store.send(request, self._at(seconds, until, is_anew=is_anew))
         credential = None if request.is_signed else self._credential
         if credential is None:
             return await self._wire.send(request, seconds, _left(until), is_anew=is_anew)
@@ -84,6 +103,14 @@ class Hops:
         await response.skip()
         self._observer.upstream_retried()
         return await self._wire.send(_with(request, newer), seconds, _left(until))
+
+    def _at(self, seconds: float, until: float, *, is_anew: bool) -> Ask:
+        async def ask(request: OriginRequest, location: str | None) -> HttpResponse:
+            return await self._wire.send(
+                request, seconds, _left(until), is_anew=is_anew, elsewhere=location
+            )
+
+        return ask
 
     async def _follow(
         self,

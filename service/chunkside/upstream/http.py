@@ -144,8 +144,8 @@ class HttpUpstream:
     ) -> Outcome:
         try:
             return await self._hops.send(request, seconds, left, is_anew=is_anew)
-        except OriginNotAsked:
-            self._observer.upstream_spared("queue")
+        except OriginNotAsked as error:
+            self._observer.upstream_spared(error.reason)
             raise
         except OriginError as error:
             return error

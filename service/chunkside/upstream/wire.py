@@ -257,9 +257,28 @@ class HttpResponse:
     def __init__(self, answer: aiohttp.ClientResponse, observer: Observer) -> None:
         self._answer = answer
         self._observer = observer
+        self._ahead = b""
         self.head = _head(answer)
 
+    async def read_ahead(self, most: int) -> bytes | None:
+        """The body, which `chunks` gives all the same; None where it is longer than that. Raises
+        BodyTorn.
+        """
+        if len(self._ahead) <= most:
+            async for chunk in self._arriving():
+                self._ahead += chunk
+                if len(self._ahead) > most:
+                    break
+        return self._ahead if len(self._ahead) <= most else None
+
     async def chunks(self) -> AsyncIterator[bytes]:
+        ahead, self._ahead = self._ahead, b""
+        if ahead:
+            yield ahead
+        async for chunk in self._arriving():
+            yield chunk
+
+    async def _arriving(self) -> AsyncIterator[bytes]:
         try:
             async for chunk in self._answer.content.iter_any():
                 self._observer.upstream_received(len(chunk))

@@ -1,0 +1,99 @@
+"""`chunkside run -- CMD`: a command beside a sidecar of its own, which its S3 readers ask."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from chunkside.child import Sidecar, SidecarError, child
+from chunkside.settings.quantities import format_size_rounded as shown_size
+from chunkside.tools.admin_client import AdminClient
+from chunkside.tools.errors import ToolFailed
+from chunkside.tools.stats import Totals, totals_of
+from chunkside.tools.targets import address_of
+
+# As shells have it.
+_NOT_FOUND: Final = 127
+_NOT_RUNNABLE: Final = 126
+_OF_A_SIGNAL: Final = 128
+_PASSED_ON: Final = (signal.SIGTERM, signal.SIGHUP)
+_NEAR: Final = "localhost,127.0.0.1,::1"
+
+
+def run(command: Sequence[str], flags: Sequence[str]) -> int:
+    """Gives the command's exit code. `flags`: of `chunkside serve`."""
+    try:
+        with child(flags) as sidecar:
+            code = _carry_out(command, led_to(sidecar.url, os.environ))  # environment: handed on
+            _tell_saved(sidecar)
+            return code
+    except SidecarError as error:
+        print(f"chunkside run: {error}", file=sys.stderr)
+        return error.exit_code
+
+
+def led_to(url: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """What leads S3 readers to a sidecar, and everybody past proxies to it."""
+    near = {
+        name: ",".join(filter(None, (environment.get(name), _NEAR)))
+        for name in ("NO_PROXY", "no_proxy")
+    }
+    return {
+        **environment,
+        **near,
+        "AWS_ENDPOINT_URL": url,
+        "AWS_ENDPOINT_URL_S3": url,
+        "AWS_ALLOW_HTTP": "true",
+        "CHUNKSIDE_URL": url,
+    }
+
+
+def saved(totals: Totals) -> str:
+    """One line."""
+    return (
+        f"chunkside: {totals.total_requests} requests read {shown_size(totals.response_bytes)}; "
+        f"the store was asked {totals.upstream_requests} times, for "
+        f"{shown_size(totals.upstream_received_bytes)}"
+    )
+
+
+def _carry_out(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    try:
+        process = subprocess.Popen(command, env=environment)  # noqa: S603 - it is what was asked for
+    except FileNotFoundError:
+        print(f"chunkside run: there is no command {command[0]}", file=sys.stderr)
+        return _NOT_FOUND
+    except OSError as error:
+        print(f"chunkside run: {command[0]} can't be run: {error.strerror}", file=sys.stderr)
+        return _NOT_RUNNABLE
+    with _signals_passed_on(process):
+        code = process.wait()
+    return code if code >= 0 else _OF_A_SIGNAL - code
+
+
+@contextmanager
+def _signals_passed_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Ctrl-C reaches the command by itself: it is its to end, and ours to wait for that."""
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, *_PASSED_ON)}
+    signal.signal(signal.SIGINT, lambda *_: None)
+    for each in _PASSED_ON:
+        signal.signal(each, lambda number, _: process.send_signal(number))
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def _tell_saved(sidecar: Sidecar) -> None:
+    try:
+        page = AdminClient(address_of(sidecar.admin_url)).text("/metrics")
+    except ToolFailed as error:
+        print(f"chunkside: what was saved can't be told: {error}", file=sys.stderr)
+        return
+    print(saved(totals_of({}, page)), file=sys.stderr)

@@ -1,0 +1,97 @@
+import pytest
+
+from chunkside.core.buckets import (
+    bucket_of,
+    error_code,
+    has_key,
+    is_admitted,
+    is_of_an_object,
+    names_missing_key,
+    speaks_of_another_absence,
+)
+
+
+@pytest.mark.parametrize(
+    ("target", "bucket", "rest", "with_key"),
+    [
+        (b"/", b"", b"", False),
+        (b"/?list-type=2", b"", b"?list-type=2", False),
+        (b"/data", b"data", b"", False),
+        (b"/data/", b"data", b"/", False),
+        (b"/data?list-type=2", b"data", b"?list-type=2", False),
+        (b"/data/?a/b", b"data", b"/?a/b", False),
+        (b"/data/a//b?x=1", b"data", b"/a//b?x=1", True),
+        (b"/data//", b"data", b"//", True),
+    ],
+)
+def test_a_target_names_a_bucket_and_what_lies_in_it(target, bucket, rest, with_key):
+    assert bucket_of(target) == (bucket, rest)
+    assert has_key(target) is with_key
+
+
+@pytest.mark.parametrize(
+    ("target", "is_object"),
+    [
+        (b"/data/a", True),
+        (b"/data/a?x-id=GetObject", True),
+        (b"/data/a?versionId=3", True),
+        (b"/data/a?versionId=3&x-id=GetObject", True),
+        (b"/data/a?tagging", False),
+        (b"/data/a?x-id=GetObject&partNumber=1", False),
+        (b"/data/a/", False),
+        (b"/data/a?", True),
+        (b"/data", False),
+        (b"/data/", False),
+        (b"/data?x-id=ListObjects", False),
+        (b"/", False),
+    ],
+)
+def test_only_a_key_and_its_versions_are_objects(target, is_object):
+    assert is_of_an_object(target, frozenset({b"x-id"})) is is_object
+
+
+@pytest.mark.parametrize(
+    ("scope", "target", "is_within"),
+    [
+        (b"", b"/any/thing", True),
+        (b"/data", b"/data", True),
+        (b"/data", b"/data/a", True),
+        (b"/data", b"/data?list-type=2", True),
+        (b"/data", b"/database/a", False),
+        (b"/data", b"/", False),
+        (b"/data", b"/d%61ta/a", False),
+        (b"/data/x", b"/data/x/a", True),
+        (b"/data/x", b"/data/x", True),
+        (b"/data/x", b"/data/xy", False),
+        (b"/data/x", b"/data/y", False),
+        (b"/data/x", b"/data?list-type=2&prefix=x%2Fa", True),
+        (b"/data/x", b"/data/?prefix=x/&list-type=2", True),
+        (b"/data/x%20y", b"/data?list-type=2&prefix=x%20y%2F", True),
+        (b"/data/x", b"/data?list-type=2&prefix=x", False),
+        (b"/data/x", b"/data?list-type=2&prefix=xy%2F", False),
+        (b"/data/x", b"/data?list-type=2", False),
+        (b"/data/x", b"/data?prefix=x%2F", False),
+        (b"/data/x", b"/data?list-type=2&prefix=x%2F&prefix=y%2F", False),
+        (b"/data/x", b"/other?list-type=2&prefix=x%2F", False),
+        (b"/data/x", b"/data/y?list-type=2&prefix=x%2F", False),
+    ],
+)
+def test_a_bucket_and_a_prefix_admit_just_that(scope, target, is_within):
+    assert is_admitted(scope, target) is is_within
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"", None),
+        (b"<html>", None),
+        (b"<Error><Code> NoSuchKey\n</Code></Error>", b"NoSuchKey"),
+        (b"<Error><Code>BlobNotFound</Code></Error>", b"BlobNotFound"),
+        (b"<Error><Code>NoSuchBucket</Code></Error>", b"NoSuchBucket"),
+    ],
+)
+def test_an_error_says_what_is_missing(body, code):
+    is_of_key = code in (b"NoSuchKey", b"BlobNotFound")
+    assert error_code(body) == code
+    assert names_missing_key(body) is is_of_key
+    assert speaks_of_another_absence(body) is (code is not None and not is_of_key)

@@ -1,0 +1,97 @@
+"""SeaweedFS as a real S3 that lets nobody in without a right signature."""
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+from chunkside.core.fields import Fields
+from chunkside.upstream.aws import Keys
+from chunkside.upstream.signing import signed
+from tests.support.deadline import DEADLINE_SECONDS, wait_for
+from tests.support.http_client import Response, exchange
+from tests.support.nginx import free_port
+
+KEYS = Keys("AKWEED", "w33d-s3cr3t-w33d-s3cr3t", None)
+ENVIRONMENT = {
+    "AWS_ACCESS_KEY_ID": KEYS.access_key,
+    "AWS_SECRET_ACCESS_KEY": KEYS.secret_key,
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+_CONFIG = {
+    "identities": [
+        {
+            "name": "reader",
+            "credentials": [{"accessKey": KEYS.access_key, "secretKey": KEYS.secret_key}],
+            "actions": ["Admin", "Read", "Write", "List", "Tagging"],
+        }
+    ]
+}
+
+
+@contextmanager
+def seaweedfs(program: str, home: Path) -> Iterator[str]:
+    """An empty store, and its URL with no slash at its end."""
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "objects").mkdir()
+    config = home / "s3.json"
+    config.write_text(json.dumps(_CONFIG), encoding="utf-8")
+    port, flags = free_port(), [f"-filer.localSocket={home / 'filer.sock'}"]
+    taken = [port]
+    for name in ("master", "volume", "filer", "s3"):
+        grpc = free_port()
+        flags.append(f"-{name}.port.grpc={grpc}")
+        taken.append(grpc)
+    flags += [f"-{name}.port={free_port()}" for name in ("master", "volume", "filer")]
+    command = [
+        *(program, "server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={home / 'objects'}"),
+        *("-filer", "-s3", f"-s3.port={port}"),
+        *("-s3.port.iceberg=0", "-s3.port.lance=0", f"-s3.config={config}", *flags),
+        *("-master.volumeSizeLimitMB=64", "-volume.max=20"),
+    ]
+    url = f"http://127.0.0.1:{port}"
+    with (
+        (home / "log").open("wb") as log,
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log) as process,
+    ):
+        try:
+            wait_for(lambda: _takes(url), "SeaweedFS to take objects")
+            yield url
+        finally:
+            # It takes long to end in order, and nothing of it is kept.
+            process.kill()
+            process.wait(DEADLINE_SECONDS)
+            for left in taken:
+                for socket in Path("/tmp").glob(f"seaweedfs-*-{left}.sock"):
+                    socket.unlink()
+
+
+def ask(url: str, method: str, target: str, body: bytes = b"", keys: Keys = KEYS) -> Response:
+    """A request that is signed as the sidecar signs."""
+    place = ("http", urlsplit(url).netloc, target.encode())
+    fields = signed(
+        Fields(), method, place, keys, region="us-east-1", at=time.time(), has_content=bool(body)
+    )
+    headers = [(name.decode(), value.decode()) for name, value in fields]
+    return exchange(url, target, method, headers, body)
+
+
+def upload(url: str, bucket: str, folder: Path) -> None:
+    """Makes a private bucket of all files beneath a folder."""
+    assert ask(url, "PUT", f"/{bucket}").status == 200
+    for file in sorted(each for each in folder.rglob("*") if each.is_file()):
+        key = quote(str(file.relative_to(folder)))
+        told = ask(url, "PUT", f"/{bucket}/{key}", file.read_bytes())
+        assert told.status == 200, (key, told)
+
+
+def _takes(url: str) -> bool:
+    try:
+        if ask(url, "PUT", "/ready").status not in (200, 409):
+            return False
+        return ask(url, "PUT", "/ready/key", b"x").status == 200
+    except (OSError, EOFError):
+        return False

@@ -1,0 +1,167 @@
+"""AWS's chain of credentials: what it finds, what that is called, and how it is renewed."""
+
+import datetime as dt
+import json
+import sys
+import threading
+
+import pytest
+from botocore.credentials import RefreshableCredentials
+
+from chunkside.gateway.errors import OriginNotAsked
+from chunkside.upstream import aws
+from chunkside.upstream.aws import Chain, Found, Keys, find, region
+
+_AWS = (
+    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"),
+    *("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"),
+    *("AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"),
+)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    """Nothing of the developer's own."""
+    for name in _AWS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    return tmp_path
+
+
+def test_where_there_are_none_nobody_signs():
+    assert find(is_required=False) is None
+    assert region() is None
+
+
+def test_static_keys_are_known_by_their_id(monkeypatch, home):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKENV")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cr3t")
+    found = find(is_required=False)
+    assert found is not None and found.identity == "aws env AKENV"
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    (home / "credentials").write_text("[default]\naws_access_key_id=AKF\naws_secret_access_key=s\n")
+    found = find(is_required=False)
+    assert found is not None and found.identity == "aws shared-credentials-file AKF"
+
+
+def test_what_rotates_is_known_by_the_profile_that_leads_to_it(home, monkeypatch):
+    (home / "credentials").write_text(
+        "[work]\naws_access_key_id=AKTEMP\naws_secret_access_key=s\naws_session_token=t\n"
+    )
+    monkeypatch.setenv("AWS_PROFILE", "work")
+    found = find(is_required=False)
+    assert found is not None and found.identity == "aws shared-credentials-file work"
+
+
+def test_a_process_may_give_them(home):
+    told = {"Version": 1, "AccessKeyId": "AKP", "SecretAccessKey": "s", "SessionToken": "t"}
+    script = home / "give.py"
+    script.write_text(f"print({json.dumps(json.dumps(told))})")
+    (home / "config").write_text(
+        f"[default]\nregion = eu-west-3\ncredential_process = {sys.executable} {script}\n"
+    )
+    found = find(is_required=False)
+    assert found is not None and found.identity == "aws custom-process default"
+    assert region() == "eu-west-3"
+
+
+async def test_those_that_are_required_are_looked_for_again(monkeypatch):
+    chain = find(is_required=True)
+    assert chain is not None
+    other = find(is_required=True)
+    assert other is not None and other.identity != chain.identity
+    with pytest.raises(OriginNotAsked, match="chain of credentials"):
+        await chain.keys()
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKLATE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cr3t")
+    assert (await chain.keys()).access_key == "AKLATE"
+
+
+class Rotating:
+    """What gives other keys each time, each good for some seconds; slow once it is held."""
+
+    def __init__(self, *seconds):
+        self.left = list(seconds)
+        self.gate = threading.Event()
+        self.gate.set()
+        self.count = 0
+
+    def give(self):
+        self.gate.wait(20)
+        if not self.left:
+            raise OSError("the metadata service is gone")
+        self.count += 1
+        now = dt.datetime.now(dt.UTC)
+        ends = now + dt.timedelta(seconds=self.left.pop(0))
+        return {
+            "access_key": f"AK{self.count}",
+            "secret_key": "s3cr3t",
+            "token": "t",
+            "expiry_time": ends.isoformat(),
+        }
+
+    def chain(self):
+        source = RefreshableCredentials.create_from_metadata(self.give(), self.give, "iam-role")
+        return Chain(Found(source, Keys("AK1", "s3cr3t", "t"), "aws iam-role default"))
+
+
+async def test_they_are_renewed_ahead_of_expiry_and_nobody_waits_for_it():
+    # Within botocore's quarter of an hour, and beyond its ten minutes.
+    rotating = Rotating(800, 3600)
+    chain = rotating.chain()
+    rotating.gate.clear()
+    assert (await chain.keys()).access_key == "AK1"
+    assert (await chain.keys()).access_key == "AK1"
+    rotating.gate.set()
+    assert chain._looking is not None
+    await chain._looking
+    assert (await chain.keys()).access_key == "AK2"
+
+
+async def test_those_that_expired_are_waited_for(monkeypatch):
+    monkeypatch.setattr(aws, "_LONGEST_WAIT_SECONDS", 20.0)
+    rotating = Rotating(3600, 3600)
+    chain = rotating.chain()
+    source = chain._found
+    source._expiry_time = dt.datetime.now(dt.UTC)
+    assert (await chain.keys()).access_key == "AK2"
+
+
+async def test_where_they_cant_be_renewed_they_are_used_to_their_end(caplog):
+    rotating = Rotating(300)
+    chain = rotating.chain()
+    assert (await chain.keys()).access_key == "AK1"
+    assert chain._looking is not None
+    await chain._looking
+    assert (await chain.keys()).access_key == "AK1"
+    chain._found._expiry_time = dt.datetime.now(dt.UTC)
+    with pytest.raises(OriginNotAsked):
+        await chain.keys()
+    assert "s3cr3t" not in caplog.text
+
+
+async def test_refused_ones_are_looked_up_anew_and_only_the_same_identitys_count(
+    monkeypatch, home, caplog
+):
+    def write(key, token="t"):
+        more = f"aws_session_token={token}\n" if token else ""
+        (home / "credentials").write_text(
+            f"[default]\naws_access_key_id={key}\naws_secret_access_key=s3cr3t\n{more}"
+        )
+
+    write("AK1")
+    chain = find(is_required=False)
+    assert chain is not None
+    first = await chain.keys()
+    write("AK2")
+    second = await chain.keys_after(first)
+    assert second is not None and second.access_key == "AK2"
+    # What was refused of others meanwhile was exchanged already.
+    assert await chain.keys_after(first) == second
+    monkeypatch.setattr(aws, "_LOOK_AGAIN_SECONDS", 0.0)
+    write("AK3", token="")
+    assert await chain.keys_after(second) is None
+    assert "restart to read with that" in caplog.text
+    assert "s3cr3t" not in caplog.text

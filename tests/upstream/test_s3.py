@@ -1,0 +1,309 @@
+"""S3 as its stores speak it: places, what their answers teach, and what is no absence."""
+
+import asyncio
+from email.utils import formatdate
+
+import pytest
+
+from chunkside.core.fields import Fields
+from chunkside.gateway.errors import OriginNonsense, OriginUnreachable
+from chunkside.gateway.ports import OriginRequest
+from chunkside.upstream.aws import Chain, Found, Keys
+from chunkside.upstream.hops import Means
+from chunkside.upstream.http import HttpUpstream
+from chunkside.upstream.s3 import S3, S3Endpoint, host_of
+from chunkside.upstream.wire import Times
+from tests.support.house import HandClock, Record
+from tests.support.raw_origin import RawOrigin
+
+TIMES = Times(connect=5.0, first_byte=10.0, idle=10.0, deadline=20.0, write=10.0, retries=0)
+AWS = S3Endpoint("https://s3.amazonaws.com:443", is_aws=True, region="us-east-1")
+STORE = S3Endpoint("http://store:8333", is_aws=False, region="us-east-1")
+
+
+class Static:
+    """Credentials that are there for good."""
+
+    method = "env"
+
+    def __init__(self, name="AKID"):
+        self.name = name
+
+    def get_frozen_credentials(self):
+        return Keys(self.name, "s3cr3t", None)
+
+
+def chain(name="AKID"):
+    return Chain(Found(Static(name), Keys(name, "s3cr3t", None), f"aws env {name}"))
+
+
+def xml(code, more=b""):
+    return b"<Error><Code>%b</Code>%b</Error>" % (code, more)
+
+
+def answer(status, body=b"", *lines):
+    head = b"HTTP/1.1 %d Said\r\nContent-Length: %d\r\n" % (status, len(body))
+    return head + b"".join(line + b"\r\n" for line in lines) + b"\r\n" + body
+
+
+def in_turn(*answers):
+    """Says one after the other, and the last of them from then on."""
+    left = list(answers)
+
+    async def speak(heard, writer):
+        told = left.pop(0) if len(left) > 1 else left[0]
+        if heard.method == "HEAD":
+            told = told.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
+        writer.write(told)
+        await writer.drain()
+
+    return speak
+
+
+def ask(method="GET", target=b"/data/a/c/0", *fields, is_signed=False):
+    return OriginRequest(method, target, Fields(fields), "chunk", None, is_signed=is_signed)
+
+
+class Shop:
+    def __init__(self, origin, credentials=None, **endpoint):
+        self.record, self.clock = Record(), HandClock()
+        told = S3Endpoint(origin.url, is_aws=False, region="us-east-1", **endpoint)
+        store = S3(told, credentials, self.clock, self.record)
+        self.upstream = HttpUpstream(
+            origin.url, TIMES, self.record, via=b"1.1 t", clock=self.clock, means=Means(store=store)
+        )
+
+    async def read(self, asked):
+        response = await self.upstream.send(asked)
+        body = b"".join([chunk async for chunk in response.chunks()])
+        response.close()
+        return response.head.status, body
+
+
+@pytest.fixture
+def visit():
+    """Runs a scenario with an origin that answers in turn."""
+
+    async def visit(scenario, *answers, credentials=None, **endpoint):
+        async with RawOrigin(in_turn(*answers)) as origin, asyncio.timeout(30):
+            shop = Shop(origin, credentials, **endpoint)
+            try:
+                return await scenario(shop, origin)
+            finally:
+                await shop.upstream.close()
+
+    return visit
+
+
+def field(heard, name):
+    lines = [line.partition(b": ") for line in heard.head.split(b"\r\n")[1:]]
+    found = [value for told, _, value in lines if told.lower() == name]
+    return found[0] if found else None
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "target", "region", "location", "sent"),
+    [
+        (AWS, b"/data/a?b", "eu-west-1", "https://data.s3.eu-west-1.amazonaws.com:443", b"/a?b"),
+        (AWS, b"/data", "eu-west-1", "https://data.s3.eu-west-1.amazonaws.com:443", b"/"),
+        (AWS, b"/data?c=d", "eu-west-1", "https://data.s3.eu-west-1.amazonaws.com:443", b"/?c=d"),
+        (AWS, b"/data//a", "eu-west-1", "https://data.s3.eu-west-1.amazonaws.com:443", b"//a"),
+        (AWS, b"/my.data/a", "eu-west-1", "https://s3.eu-west-1.amazonaws.com:443", b"/my.data/a"),
+        (AWS, b"/Data/a", "eu-west-1", "https://s3.eu-west-1.amazonaws.com:443", b"/Data/a"),
+        (AWS, b"/", "cn-north-1", "https://s3.cn-north-1.amazonaws.com.cn:443", b"/"),
+        (STORE, b"/data/a", "x", "http://store:8333", b"/data/a"),
+    ],
+)
+def test_a_bucket_is_asked_for_where_its_name_can_stand(endpoint, target, region, location, sent):
+    assert endpoint.place(target, region) == (location, sent)
+
+
+def test_a_store_may_be_asked_in_either_style():
+    virtual = S3Endpoint("http://store:8333", is_aws=False, region="x", addressing="virtual")
+    assert virtual.place(b"/data/a", "x") == ("http://data.store:8333", b"/a")
+    path = S3Endpoint("https://x:443", is_aws=True, region="x", addressing="path")
+    assert path.place(b"/data/a", "eu-west-1")[1] == b"/data/a"
+
+
+@pytest.mark.parametrize(
+    ("location", "host"),
+    [("https://a.b:443", "a.b"), ("http://a:80", "a"), ("http://[::1]:9000", "[::1]:9000")],
+)
+def test_what_is_signed_for_is_what_host_says(location, host):
+    assert host_of(location) == host
+
+
+async def test_nothing_is_added_where_nobody_signs(visit):
+    async def scenario(shop, origin):
+        assert (await shop.read(ask()))[0] == 200
+        assert field(origin.heard[0], b"authorization") is None
+        assert origin.heard[0].target == b"/data/a/c/0"
+
+    await visit(scenario, answer(200, b"x"))
+
+
+async def test_the_payer_is_told_where_that_is_wanted(visit):
+    async def scenario(shop, origin):
+        await shop.read(ask("GET", b"/data/a", (b"X-Amz-Request-Payer", b"nobody")))
+        assert field(origin.heard[0], b"x-amz-request-payer") == b"requester"
+
+    await visit(scenario, answer(200), requester_pays=True)
+
+
+async def test_a_presigned_target_goes_as_it_is(visit):
+    async def scenario(shop, origin):
+        await shop.read(ask("GET", b"/data/a?X-Amz-Signature=1", is_signed=True))
+        assert field(origin.heard[0], b"authorization") is None
+        assert origin.heard[0].target == b"/data/a?X-Amz-Signature=1"
+
+    await visit(scenario, answer(200), credentials=chain(), requester_pays=True)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        answer(301, b"", b"x-amz-bucket-region: eu-west-1"),
+        answer(400, xml(b"AuthorizationHeaderMalformed", b"<Region>eu-west-1</Region>")),
+        answer(307, b"", b"x-amz-bucket-region: eu-west-1", b"Location: http://nowhere/"),
+    ],
+    ids=["301", "400", "307"],
+)
+async def test_a_buckets_region_is_learnt_from_the_stores_answer_and_kept(visit, told):
+    async def scenario(shop, origin):
+        assert await shop.read(ask()) == (200, b"x")
+        assert await shop.read(ask("GET", b"/data/b")) == (200, b"x")
+        assert b"/us-east-1/s3/" in field(origin.heard[0], b"authorization")
+        assert b"/eu-west-1/s3/" in field(origin.heard[1], b"authorization")
+        assert b"/eu-west-1/s3/" in field(origin.heard[2], b"authorization")
+        assert shop.record.retries == 1
+
+    await visit(scenario, told, answer(200, b"x"), credentials=chain())
+
+
+@pytest.mark.parametrize("region", [b"evil.example.org/", b"us-east-1", b"", b"x" * 64])
+async def test_what_is_no_other_region_teaches_nothing(visit, region):
+    async def scenario(shop, origin):
+        assert (await shop.read(ask()))[0] == 301
+        assert len(origin.heard) == 1
+
+    await visit(scenario, answer(301, b"", b"x-amz-bucket-region: " + region))
+
+
+async def test_an_answer_that_keeps_teaching_is_asked_only_once_more(visit):
+    async def scenario(shop, origin):
+        assert (await shop.read(ask()))[0] == 301
+        assert len(origin.heard) == 2
+
+    await visit(
+        scenario,
+        answer(301, b"", b"x-amz-bucket-region: eu-west-1"),
+        answer(301, b"", b"x-amz-bucket-region: eu-west-2"),
+    )
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_a_clock_that_is_20_minutes_off_is_put_right_by_the_stores(visit, method):
+    clock = HandClock()
+    date = b"Date: " + formatdate(clock.wall + 1200, usegmt=True).encode()
+
+    async def scenario(shop, origin):
+        assert (await shop.read(ask(method)))[0] == 200
+        assert (await shop.read(ask(method)))[0] == 200
+        stamps = [field(each, b"x-amz-date") for each in origin.heard]
+        assert len(stamps) == 3 and stamps[0] < stamps[1] == stamps[2]
+
+    refused = answer(403, xml(b"RequestTimeTooSkewed"), date)
+    await visit(scenario, refused, answer(200), credentials=chain())
+
+
+@pytest.mark.parametrize("code", [b"AccessDenied", b"SignatureDoesNotMatch", b"AllAccessDisabled"])
+async def test_a_refusal_of_what_there_is_passes_as_it_is(visit, code):
+    async def scenario(shop, origin):
+        assert await shop.read(ask()) == (403, xml(code))
+        assert len(origin.heard) == 1
+
+    # The chain finds nothing else.
+    one = chain()
+    one.keys_after = nothing_newer
+    await visit(scenario, answer(403, xml(code)), credentials=one)
+
+
+async def nothing_newer(_refused):
+    return None
+
+
+async def test_credentials_that_were_exchanged_are_asked_with_once_more(visit):
+    one = chain()
+
+    async def newer(refused):
+        assert refused.access_key == "AKID"
+        one._keys = Keys("AKNEW", "s3cr3t", None)
+        return one._keys
+
+    one.keys_after = newer
+
+    async def scenario(shop, origin):
+        assert await shop.read(ask()) == (200, b"x")
+        lines = [field(each, b"authorization") for each in origin.heard]
+        assert b"AKID/" in lines[0] and b"AKNEW/" in lines[1]
+
+    await visit(scenario, answer(400, xml(b"ExpiredToken")), answer(200, b"x"), credentials=one)
+
+
+async def test_the_keys_own_absence_passes_with_what_it_says(visit):
+    async def scenario(shop, origin):
+        assert await shop.read(ask()) == (404, xml(b"NoSuchKey"))
+        assert (await shop.read(ask("HEAD")))[0] == 404
+
+    await visit(scenario, answer(404, xml(b"NoSuchKey")))
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        (answer(404, xml(b"NoSuchBucket")), "no bucket data"),
+        (answer(404, b"<html>gone</html>"), "no absence"),
+        (answer(404), "no absence"),
+        (answer(404, xml(b"NoSuchKey"), b"Content-Encoding: br"), "no absence"),
+        (answer(410, xml(b"NoSuchVersion")), "NoSuchVersion"),
+        (answer(404, xml(b"NoSuchKey") + bytes(70_000)), "no absence"),
+    ],
+)
+async def test_no_other_404_becomes_an_absence(visit, told, words):
+    async def scenario(shop, origin):
+        with pytest.raises(OriginNonsense, match=words):
+            await shop.read(ask())
+
+    await visit(scenario, told)
+
+
+@pytest.mark.parametrize(("method", "target"), [("HEAD", b"/data"), ("GET", b"/data?list-type=2")])
+async def test_of_a_bucket_there_is_no_absence(visit, method, target):
+    async def scenario(shop, origin):
+        with pytest.raises(OriginNonsense, match="no bucket data"):
+            await shop.read(ask(method, target))
+
+    await visit(scenario, answer(404, xml(b"NoSuchBucket")))
+
+
+async def test_half_an_error_proves_nothing(visit):
+    async def scenario(shop, origin):
+        with pytest.raises(OriginUnreachable):
+            await shop.read(ask())
+
+    async def torn(heard, writer):
+        writer.write(b"HTTP/1.1 404 No\r\nContent-Length: 99\r\n\r\n<Error><Code>NoSuchKey</Code>")
+        writer.close()
+
+    async with RawOrigin(torn) as origin:
+        shop = Shop(origin)
+        await scenario(shop, origin)
+        await shop.upstream.close()
+
+
+async def test_a_write_is_signed_and_its_404_is_its_own(visit):
+    async def scenario(shop, origin):
+        assert (await shop.read(ask("DELETE")))[0] == 404
+        assert field(origin.heard[0], b"authorization") is not None
+
+    await visit(scenario, answer(404, xml(b"NoSuchBucket")), credentials=chain())
