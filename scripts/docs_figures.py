@@ -22,9 +22,9 @@ SETTINGS: Final = ROOT / "docs/settings.md"
 METRICS: Final = ROOT / "docs/metrics.md"
 # Those that most people need; docs/settings.md has all.
 IN_README: Final = (
-    *("upstream", "routes", "listen", "admin_listen", "allowed_clients", "cache_dir", "cache_size"),
-    *("retention", "min_free", "profile", "ttl", "negative_ttl", "metadata_ttl", "negative_scope"),
-    *("client_credentials", "allow_writes", "upstream_auth", "upstream_auth_file", "cors_origins"),
+    *("upstream", "routes", "listen", "admin_listen", "cache_dir", "cache_size", "profile", "ttl"),
+    *("negative_ttl", "metadata_ttl", "negative_scope", "client_credentials", "allow_writes"),
+    "cors_origins",
 )
 
 

@@ -133,6 +133,7 @@ async def test_info_tells_how_the_sidecar_is_set_up(house, tmp_path):
         [404, 410],
         "get",
     )
+    assert (route["client_credentials"], route["upstream_auth"]) == ("partition", "none")
 
 
 async def test_an_endless_lifetime_is_a_word_in_json(house):

@@ -22,6 +22,7 @@ from tests.support.house import House
 from tests.support.turns import turns
 from tests.test_console import ALICE, HOLE, KEY, ORIGIN
 
+FULL_GETS_ALONE = "a remembered absence answers full GETs alone here (negative_scope)"
 EVIDENCE = ((b"Server", b"S3"), (b"X-Amz-Request-Id", b"QX7"))
 
 
@@ -61,13 +62,21 @@ async def test_a_remembered_absence_is_vouched_for_and_has_its_time(house):
     assert told["verdict"].endswith("For 4 min 48 s more that is the answer.")
     assert told["would_be_answered"] == {
         "GET": "404 from memory, for 4 min 48 s more",
-        "HEAD": "the origin is asked each time: nothing that is held answers this method",
-        "GET, Range: bytes=0-0": "the origin is asked, and its answer remembered: the request "
-        "wants it asked anew",
+        "HEAD": f"the origin is asked each time: {FULL_GETS_ALONE}",
+        "GET, Range: bytes=0-0": "the origin is asked, and its answer remembered: "
+        + FULL_GETS_ALONE,
     }
     [held] = told["held"]
     assert (held["kind"], held["status"], held["age"], held["ttl"]) == ("marker", 404, 12.0, 288.0)
     assert told["asked_of_the_origin"] == house.route.location + "/data/a/c/1"
+
+
+@pytest.mark.parametrize(("passed", "must"), [(12, False), (301, True)])
+async def test_what_is_no_longer_fresh_must_be_validated(house, passed, must):
+    await learn(house, KEY)
+    house.now.advance(passed)
+    [held] = (await why(house, KEY))["held"]
+    assert held["must_be_validated"] is must
 
 
 async def test_an_expired_absence_is_no_longer_an_answer(house):

@@ -75,7 +75,8 @@ async def _array(opened: OpenRoute, asked: MapRequest) -> tuple[Document, Array,
             except NotAnArray as error:
                 return _no_array(f"{name}: {error}")
     if all(status in _ABSENT for status in statuses.values()):
-        return _no_array(f"None of {', '.join(ARRAY_DOCUMENTS)} is there.")
+        detail = f"None of {', '.join(ARRAY_DOCUMENTS)} is there. Name an array, such as /a.zarr."
+        return _no_array(detail)
     return _no_document(statuses)
 
 

@@ -40,7 +40,14 @@ from chunkside.server.admin_requests import (
 from chunkside.server.map_page import ChunkMap, MapRequest
 from chunkside.server.stored_file import FileRequest, HeldFile
 from chunkside.server.why_page import WhyRequest
-from chunkside.settings import RouteSettings, Settings, UpstreamAddress
+from chunkside.settings import (
+    RouteSettings,
+    Settings,
+    UpstreamAddress,
+    auth_kind,
+    client_credentials_of,
+    may_sign,
+)
 from chunkside.status import status_of
 from chunkside.verify import verify
 from chunkside.why import explain
@@ -322,6 +329,10 @@ def _route_members(each: OpenRoute) -> dict[str, object]:
         "max_body_size": policy.max_body_bytes,
         "negative_scope": policy.negative_scope,
         "allow_writes": policy.allow_writes,
+        "client_credentials": client_credentials_of(configured),
+        # Of a store, what its own chain of credentials finds may change.
+        "upstream_auth": auth_kind(configured.settings)
+        or (configured.settings.upstream_auth if may_sign(configured) else "none"),
     }
 
 

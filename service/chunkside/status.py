@@ -176,10 +176,7 @@ def _prefixes(counted: Iterable[Counted]) -> list[dict[str, object]]:
     return [{"prefix": each.item, "count": each.count, "excess": each.excess} for each in counted]
 
 
-def _audits(reading: Reading) -> list[dict[str, object]] | None:
-    """None where this version has none."""
-    if not reading.has("chunkside_audits_total"):
-        return None
+def _audits(reading: Reading) -> list[dict[str, object]]:
     return [
         {"kind": kind, "verdict": verdict, "count": int(count)}
         for (kind, verdict), count in sorted(

@@ -132,7 +132,8 @@ def _foreseen(request: Request, entry: Entry | None, now: Now, policy: Policy) -
         ranged = replace(request, fields=request.fields.plus(_FIRST_BYTE))
         requests["GET, Range: bytes=0-0"] = ranged
     return {
-        name: foresee(each, decide(each, selected, now, policy)) for name, each in requests.items()
+        name: foresee(each, decide(each, selected, now, policy), selected)
+        for name, each in requests.items()
     }
 
 
@@ -157,17 +158,18 @@ async def _told(part: Absent | Held, edges: Edges, now: Now) -> dict[str, object
             "ttl": seconds(part.lifetime - elapsed),
         }
     stored = part.stored
+    left = remaining(stored, now, edges.policy)
     return {
         "kind": "body" if isinstance(part, Present) else "ranges",
         "status": stored.status,
         "length": stored.length,
         "asked_at": when(stored.requested_at),
         "age": seconds(age(stored.requested_at, now, stored.initial_age)),
-        "ttl": seconds(remaining(stored, now, edges.policy)),
+        "ttl": seconds(left),
         "origin_lifetime": None
         if stored.origin_lifetime is None
         else seconds(stored.origin_lifetime),
-        "must_be_validated": part.must_validate,
+        "must_be_validated": part.must_validate or left <= 0,
         "etag": text(stored.etag),
         "last_modified": text(stored.last_modified),
         "variant": stored.variant.hex()[:8] or None,

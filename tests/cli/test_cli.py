@@ -1,6 +1,7 @@
 """The command line: what it takes, and the one line with which it refuses."""
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -154,11 +155,22 @@ def test_check_says_what_becomes_of_credentials(capsys, tmp_path, mode, words):
 
 def test_check_says_in_which_field_the_origin_tells_lifetimes(capsys, tmp_path):
     text = check(capsys, tmp_path, "--targeted-cache-control=CDN-Cache-Control,X-Us")
-    assert "says so in CDN-Cache-Control, else X-Us, else Cache-Control\n" in text
+    assert (
+        "the origin's own are those of CDN-Cache-Control, else X-Us, else Cache-Control\n" in text
+    )
     text = check(capsys, tmp_path, "--upstream-cache-control=ignore")
-    assert "says so in Chunkside-Cache-Control, else no-store in Cache-Control\n" in text
+    assert (
+        "the origin's own are those of Chunkside-Cache-Control, else no-store in Cache-Control\n"
+        in text
+    )
     text = check(capsys, tmp_path, "--targeted-cache-control=")
-    assert "says so in Cache-Control\n" in text
+    assert "those of Cache-Control\n" in text
+
+
+def test_check_says_that_strict_leaves_lifetimes_to_the_origin(capsys, tmp_path):
+    assert ", absences as long as the origin says, " in check(capsys, tmp_path, "--profile=strict")
+    told = check(capsys, tmp_path, "--profile=strict", "--negative-ttl=1m")
+    assert ", absences 60s at most, " in told
 
 
 def test_check_says_of_each_route_what_would_happen(capsys, tmp_path):
@@ -243,6 +255,41 @@ def test_a_tmpfs_is_one_line_with_the_setting_that_allows_it():
     line = one_line_of("check", "--upstream=http://o", "--cache-dir=/dev/shm/chunkside-test")
     assert "in memory (tmpfs" in line
     assert "allow_memory_filesystem" in line
+
+
+@pytest.mark.parametrize("command", ["serve", "check"])
+def test_a_usage_of_many_flags_names_none(capsys, command):
+    assert main([command, "--help"]) == 0
+    assert capsys.readouterr().out.startswith(f"usage: chunkside {command} [flags]\n")
+
+
+def test_a_full_output_is_one_line():
+    command = [sys.executable, "-m", "chunkside", "check", "--upstream=http://o", "--cache-size=0"]
+    with Path("/dev/full").open("w") as full:
+        told = subprocess.run(command, check=False, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert told.returncode == 1
+    assert told.stderr == "chunkside: the output can't be written: No space left on device\n"
+
+
+def test_an_origin_that_refuses_is_told_in_plain_words(capsys):
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        assert main(["check", "--probe", "/a", "--upstream", url, "--cache-size", "0"]) == 1
+    assert f"{url} can't be connected to: Connection refused." in capsys.readouterr().out
+
+
+def test_a_directory_that_is_not_there_yet_is_not_called_good(capsys, tmp_path):
+    argv = ["check", "--verify", "--allow-memory-filesystem", f"--cache-dir={tmp_path}/none"]
+    assert main(argv) == 0
+    told = capsys.readouterr().out
+    assert told == f"{tmp_path}/none is not there: nothing has been stored in it\n"
+
+
+def test_a_closed_output_is_no_fault():
+    shell = f"{sys.executable} -m chunkside --version >&-"
+    told = subprocess.run(["sh", "-c", shell], check=False, capture_output=True, text=True)
+    assert (told.returncode, told.stderr) == (0, "")
 
 
 def test_service_links_don_t_stop_a_process(tmp_path):

@@ -1,6 +1,7 @@
 """What is said of a decision is what the decision does."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -22,6 +23,7 @@ WHILE = present(
     )
 )
 MARKER = absent(requested_at=earlier(12))
+FULL_GETS_ALONE = "a remembered absence answers full GETs alone here (negative_scope)"
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,22 @@ MARKER = absent(requested_at=earlier(12))
         (
             request(method="HEAD"),
             MARKER,
-            "the origin is asked each time: nothing that is held answers this method",
+            f"the origin is asked each time: {FULL_GETS_ALONE}",
+        ),
+        (
+            request("Range: bytes=0-9"),
+            MARKER,
+            f"the origin is asked, and its answer remembered: {FULL_GETS_ALONE}",
+        ),
+        (
+            request("Range: bytes=0-9", 'If-Range: "b"'),
+            MARKER,
+            f"the origin is asked: {FULL_GETS_ALONE}",
+        ),
+        (
+            replace(request("Range: bytes=0-9"), control="refresh"),
+            MARKER,
+            "the origin is asked, and its answer remembered: the request wants it asked anew",
         ),
         (
             request(is_signed=True),
@@ -107,14 +124,14 @@ MARKER = absent(requested_at=earlier(12))
     ],
 )
 def test_what_would_be_answered_is_said(asked, entry, said):
-    assert foresee(asked, decide(asked, entry, NOW, Policy())) == said
+    assert foresee(asked, decide(asked, entry, NOW, Policy()), entry) == said
 
 
 @pytest.mark.parametrize("forward", Forward)
 def test_every_reason_has_its_words(forward):
     for decision in (Relay(forward), FollowElseRelay(forward)):
-        assert ": " in foresee(request(), decision)
-    assert foresee(request(), Write(is_broad=True))
+        assert ": " in foresee(request(), decision, None)
+    assert foresee(request(), Write(is_broad=True), None)
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,11 @@ def test_each_chunkside_command_is_one_that_it_takes(command: str, tmp_path: Pat
         config.write_text("upstream: http://localhost:9000/bucket\n")
         places = {"/run/secrets/token": str(token), "/etc/chunkside.yaml": str(config)}
         words = ["check", *(places.get(word, word) for word in words[1:])]
-        told = run_command(*words, env={"HOME": str(tmp_path), "CHUNKSIDE_CACHE_SIZE": "0"})
+        env = {"HOME": str(tmp_path), "CHUNKSIDE_CACHE_SIZE": "0"}
+        if words == ["check"]:
+            # Where a sidecar runs its environment says the rest.
+            env["CHUNKSIDE_UPSTREAM"] = "http://localhost:9000/bucket"
+        told = run_command(*words, env=env)
     else:
         told = run_command(words[0], "--help")
     assert told.returncode == 0, told.stdout + told.stderr

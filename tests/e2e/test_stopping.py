@@ -113,3 +113,9 @@ def test_health_says_what_readyz_says(start_sidecar: StartSidecar) -> None:
     gone = run_command("health", "--admin-listen", address)
     assert gone.returncode == 1
     assert "does not answer: Connection refused" in gone.stderr
+
+
+def test_health_of_what_is_no_sidecar_says_so_in_one_line(own_origin: Origin) -> None:
+    told = run_command("health", "--admin-listen", own_origin.url.removeprefix("http://"))
+    assert (told.returncode, told.stderr.count("\n")) == (1, 1)
+    assert "answered 404: is that the admin port of a sidecar?" in told.stderr

@@ -202,6 +202,16 @@ def test_prometheus_keeps_the_sidecars_container_alone() -> None:
         assert (kept["action"], kept["regex"]) == ("keep", "chunkside")
 
 
+@pytest.mark.parametrize("url", ["", "https://wiki.example.org/chunkside/runbook.md"])
+def test_alerts_lead_to_where_the_runbook_is_published(url: str) -> None:
+    """Left out, they name its path in the repository."""
+    given = (f"prometheusRule.runbook={url}",) if url else ()
+    told = rendered(DEFAULT, "prometheusRule.enabled=true", *given)
+    [group] = of_kind(told, "PrometheusRule")["spec"]["groups"]
+    urls = {rule["annotations"]["runbook_url"].partition("#")[0] for rule in group["rules"]}
+    assert urls == {url or "docs/runbook.md"}
+
+
 @pytest.mark.parametrize(
     ("values", "file"),
     [

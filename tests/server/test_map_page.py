@@ -86,7 +86,7 @@ def test_a_text_map_has_a_sign_for_each_chunk_and_says_what_signs_mean():
     assert text.splitlines()[:7] == [
         "/a.zarr",
         "zarr3, int16, 2 x 12 in chunks of 1 x 1: a grid of 2 x 12",
-        "slice :,:: rows along dimension 0, columns along dimension 1",
+        "slice :,: (rows along dimension 0, columns along dimension 1)",
         "",
         "   0         10",
         "0  #+-~........",

@@ -76,8 +76,8 @@ def test_a_url_of_a_near_host_is_of_another_data_port(host):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("a/b", "begins with /"),
-        ("", "begins with /"),
+        ("a/b", "did you mean /a/b?"),
+        ("", "neither begins with /"),
         ("/a#b", "%23"),
         ("https://elsewhere.example.org/a", "https://data.example.org/bucket/"),
         ("https://data.example.org/other/a", "neither of the data port nor of an upstream"),

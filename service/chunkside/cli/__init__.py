@@ -11,8 +11,10 @@ that `parsing` lists.
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib.metadata
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -34,12 +36,17 @@ from chunkside.tools.errors import ToolFailed
 
 __all__ = ["COMMANDS", "EXIT_CODES", "main", "refuse_platform"]
 
+# What a disk says that takes no more of a redirected output.
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; gives the exit code."""
+    _have_streams()
+    argv = sys.argv[1:] if argv is None else argv
     try:
         refuse_platform(sys.platform)
-        code = _dispatch(sys.argv[1:] if argv is None else argv)
+        code = _dispatch(argv)
         sys.stdout.flush()
         return code
     except ConfigurationError as error:
@@ -52,8 +59,25 @@ def main(argv: list[str] | None = None) -> int:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # What is left in the buffer would fail once more when the process ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return EXIT_UNREAD
+    except OSError as error:
+        # Tools write nothing else that isn't named; `serve` goes on without its output.
+        if argv[:1] == ["serve"] or error.errno not in _FULL or error.filename is not None:
+            raise
+        _discard_output()
+        print(f"chunkside: the output can't be written: {error.strerror}", file=sys.stderr)
+        return EXIT_FAILED
+
+
+def _have_streams() -> None:
+    """Python has None where a stream is closed at the start (`>&-`)."""
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+
+
+def _discard_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def refuse_platform(platform: str) -> None:
@@ -74,7 +98,9 @@ def _dispatch(argv: Sequence[str]) -> int:
 
 def _without_command(argv: Sequence[str]) -> int:
     summaries = "".join(f"  {name:8}{command.summary}\n" for name, command in COMMANDS.items())
-    codes = "".join(f"  {code:<8}{meaning.split(';')[0]}\n" for code, meaning in EXIT_CODES.items())
+    codes = "".join(
+        f"  {code:<8}{re.split('[;:]', meaning)[0]}\n" for code, meaning in EXIT_CODES.items()
+    )
     parser = OneLineParser(
         prog="chunkside",
         usage="chunkside COMMAND [flags]",

@@ -30,6 +30,7 @@ from chunkside.settings.forecast import forecast
 from chunkside.settings.model import Settings
 from chunkside.settings.own_credential import refuse_open_ports
 from chunkside.settings.quantities import count_parser, parse_timeout, parse_wait
+from chunkside.settings.route_settings import RouteSettings
 from chunkside.settings.sources import flag_name, load_settings, require_routes
 from chunkside.settings.table import shape_of, shown_default
 from chunkside.store.filesystem import MemoryOnly, measure
@@ -38,17 +39,20 @@ from chunkside.tools.targets import NoTarget, RouteNames, locate
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", metavar="FILE", help="YAML file of settings (CHUNKSIDE_CONFIG)")
+    of_sidecar = parser.add_argument_group("settings of the whole sidecar")
+    of_route = parser.add_argument_group("settings of a route, or of all")
     for name, field in Settings.model_fields.items():
+        group = of_route if name in RouteSettings.model_fields else of_sidecar
         shape = shape_of(field)
         default = shown_default(field)
         text = f"{field.description}. Default: {default or 'none'}".replace("%", "%%")
         flag = flag_name(name)
         if shape.is_flag:
-            parser.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)
+            group.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)
         elif shape.is_list:
-            parser.add_argument(flag, action="append", metavar=shape.metavar, help=text)
+            group.add_argument(flag, action="append", metavar=shape.metavar, help=text)
         else:
-            parser.add_argument(flag, metavar=shape.metavar, help=text)
+            group.add_argument(flag, metavar=shape.metavar, help=text)
 
 
 def settings_of(namespace: argparse.Namespace, but: Collection[str] = ()) -> Settings:
@@ -250,7 +254,11 @@ def demo(namespace: argparse.Namespace) -> int:
     admin_port = read("--admin-port", namespace.admin_port, _parse_port)
     if importlib.util.find_spec("zarr") is None:
         raise ConfigurationError(
-            "demo", None, "with zarr-python", "pip install 'chunkside[demo]'", reason="no zarr here"
+            "demo",
+            None,
+            "with zarr-python",
+            "pip install 'chunkside[demo]', or make demo in a clone",
+            reason="zarr is not installed",
         )
     from chunkside.demo import run  # noqa: PLC0415 - its imports are an extra
 

@@ -15,6 +15,9 @@ from chunkside.settings.errors import ConfigurationError, NotAllowedError, did_y
 
 Value = TypeVar("Value")
 
+# Beyond, a usage that names all flags says less than one that names none.
+_MOST_IN_USAGE = 20
+
 EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_MISCONFIGURED = 2
@@ -23,8 +26,8 @@ EXIT_UNREAD = 141
 
 EXIT_CODES = {
     EXIT_OK: "done, and all is as it should be",
-    EXIT_FAILED: "no sidecar answers, or it refused; or what was looked at is not as it should "
-    "be: a bad file, a chunk that could not be brought, an origin that can't be cached, something "
+    EXIT_FAILED: "no sidecar answers, it refused, or what was looked at is not as it should be: a "
+    "bad file, a chunk that could not be brought, an origin that can't be cached, something "
     "held that is not what the origin has",
     EXIT_MISCONFIGURED: "the command line or a setting is wrong; nothing was done",
     EXIT_INTERRUPTED: "interrupted by Ctrl-C",
@@ -67,6 +70,8 @@ def parser_of(name: str, command: Command) -> OneLineParser:
         argument_default=argparse.SUPPRESS,
     )
     command.add_flags(parser)
+    if len(parser.flags()) > _MOST_IN_USAGE:
+        parser.usage = f"{parser.prog} [flags]"
     return parser
 
 

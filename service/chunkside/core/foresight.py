@@ -23,8 +23,8 @@ from chunkside.core.decision import (
     Whole,
     Write,
 )
-from chunkside.core.entry import Held, Part
-from chunkside.core.ranges import select
+from chunkside.core.entry import Absent, Held, Part, Selected
+from chunkside.core.ranges import range_form, select
 from chunkside.core.request import Request
 
 _UNITS: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
@@ -39,22 +39,26 @@ _WHY_ASKED: Final = {
 }
 
 
-def foresee(request: Request, decision: Decision) -> str:
+def foresee(request: Request, decision: Decision, held: Selected | None) -> str:
+    """`held`: what the decision was made of."""
     match decision:
-        case Serve(held, ttl, meanwhile):
+        case Serve(served, ttl, meanwhile):
             rest = f"for {duration(ttl)} more" if ttl > 0 else "though stale"
             asking = "" if meanwhile is None else ", and the origin is asked meanwhile"
-            return f"{_selected(request, held)} from store, {rest}{asking}"
+            return f"{_selected(request, served)} from store, {rest}{asking}"
         case ServeAbsence(absent, ttl):
             return f"{absent.status} from memory, for {duration(ttl)} more"
         case Fill(forward, stale):
             if stale is not None:
-                return f"the origin is asked whether what is held still stands: {_because(forward)}"
-            return f"the origin is asked, and its answer remembered: {_because(forward)}"
+                return (
+                    f"the origin is asked whether what is held still stands: {_WHY_ASKED[forward]}"
+                )
+            because = _why_asked(request, forward, held)
+            return f"the origin is asked, and its answer remembered: {because}"
         case FollowElseRelay(forward):
-            return f"the origin is asked: {_because(forward)}"
+            return f"the origin is asked: {_why_asked(request, forward, held)}"
         case Relay(forward):
-            return f"the origin is asked each time: {_why_relayed(request, forward)}"
+            return f"the origin is asked each time: {_why_relayed(request, forward, held)}"
         case Write():
             return "passed to the origin, and what is held of it forgotten"
         case Refuse(status, _, title):
@@ -80,16 +84,20 @@ def _selected(request: Request, held: Held) -> str:
             assert_never(selection)
 
 
-def _because(forward: Forward) -> str:
+def _why_asked(request: Request, forward: Forward, held: Selected | None) -> str:
+    is_partial = request.method == "HEAD" or range_form(request.fields) == "single"
+    is_told_so = request.control is not None or forward is Forward.VARY_MISS
+    if isinstance(held, Absent) and is_partial and not is_told_so:
+        return "a remembered absence answers full GETs alone here (negative_scope)"
     return _WHY_ASKED[forward]
 
 
-def _why_relayed(request: Request, forward: Forward) -> str:
+def _why_relayed(request: Request, forward: Forward, held: Selected | None) -> str:
     if request.is_signed:
         return "the client's signature proves nothing to a cache"
     if request.key_class == "listing":
         return "it is a listing, which any write beneath it would change"
-    return _because(forward)
+    return _why_asked(request, forward, held)
 
 
 def duration(seconds: float) -> str:

@@ -81,7 +81,7 @@ class Routes:
                 421,
                 "no-route",
                 "No route takes this path",
-                f"Routes are chosen by how a path begins, byte for byte. There are: {self.shown}.",
+                f"Begin the path, byte for byte, with one of the routes: {self.shown}.",
             )
         if self._has_spelt_prefix or _NOT_PLAIN.search(path):
             meant = plainest(path)

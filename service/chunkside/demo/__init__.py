@@ -40,7 +40,9 @@ def run(
     """
     if find_spec("zarr") is None or find_spec("fsspec") is None:
         print(
-            "chunkside demo reads with zarr-python: pip install 'chunkside[demo]'", file=sys.stderr
+            "chunkside demo reads with zarr-python, which isn't installed: pip install "
+            "'chunkside[demo]', or make demo in a clone",
+            file=sys.stderr,
         )
         return 2
     try:
@@ -53,7 +55,8 @@ def run(
                 cache_dir=directory,
             )
     except SidecarError as error:
-        print(f"chunkside demo: {error}", file=sys.stderr)
+        hint = "`--port 0 --admin-port 0` picks free ports"
+        print(f"chunkside demo: {error}; {hint}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print()

@@ -29,24 +29,14 @@ from chunkside.core.entry import Absent, Now, Part, Selected, StampPair, Stored,
 from chunkside.core.fields import Fields
 from chunkside.core.freshness import remaining
 from chunkside.core.lease import Lease
-from chunkside.core.policy import (
-    conclude,
-    conclude_absence,
-    fill_fields,
-    proves_existence,
-)
+from chunkside.core.policy import conclude, conclude_absence, fill_fields, proves_existence
 from chunkside.core.ranges import generation_of, part_answered
 from chunkside.core.request import Request
 from chunkside.core.response import ResponseHead
 from chunkside.core.storability import stored_of
 from chunkside.core.variants import choose, is_selected_by
 from chunkside.gateway.edges import Edges
-from chunkside.gateway.errors import (
-    BodyTorn,
-    OriginError,
-    OriginNonsense,
-    OriginUnreachable,
-)
+from chunkside.gateway.errors import BodyTorn, OriginError, OriginNonsense, OriginUnreachable
 from chunkside.gateway.growing import GrowingBody
 from chunkside.gateway.keeping import NOT_KEPT, Keeping, abandon_once_read
 from chunkside.gateway.origin import Begun, Span, whole_body

@@ -17,6 +17,7 @@ from chunkside.core.cache_status import Result
 from chunkside.core.cors import is_preflight
 from chunkside.core.decision import Refuse
 from chunkside.core.fields import Fields
+from chunkside.core.policy import ONLY_IF_CACHED
 from chunkside.core.request import Request
 from chunkside.core.route import Route, ends_here
 from chunkside.core.routes import Routes
@@ -289,8 +290,10 @@ def _raw_target(http: web.BaseRequest) -> bytes:
 
 def _fault(reply: Reply) -> str | None:
     """What kind of failure of this sidecar's an answer tells of; None where it doesn't."""
+    detail = reply.cache_status.detail
     is_own = reply.result == "error" and reply.status >= 500
-    return reply.cache_status.detail if is_own else None
+    # Who says only-if-cached asked to be told so.
+    return detail if is_own and detail != ONLY_IF_CACHED.slug else None
 
 
 def _tell_pages(seat: _Seat | None, reply: Reply, asked: Fields) -> None:

@@ -307,7 +307,10 @@ def _refuse_secrets(url: str, rest: str) -> None:
         )
     if "@" in rest.partition("/")[0]:
         raise NotAllowedError(
-            "has credentials in it", UPSTREAMS, "let the reader send its own", shown=shown
+            "has credentials in it",
+            UPSTREAMS,
+            "set upstream_auth, or let readers send theirs",
+            shown=shown,
         )
 
 

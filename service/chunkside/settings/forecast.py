@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,8 +137,9 @@ def _ways(route: ConfiguredRoute) -> list[str]:
     if isinstance(route.upstream, BucketAddress):
         lines.append(_way_to_bucket(route, route.upstream))
     if kind is not None:
+        file = own.upstream_auth_file or "no file"
         lines.append(
-            f"own credential: {kind}, from {own.upstream_auth_file}; what clients bring in "
+            f"own credential: {kind}, from {file}; what clients bring in "
             f"{', '.join(own.credential_headers)} goes no further"
         )
     if shows_certificate(route):
@@ -209,17 +211,21 @@ def _budget(settings: Settings, budget: int) -> list[str]:
 
 
 def _lifetimes(settings: RouteSettings) -> str:
-    absences = (
-        f"absences {format_duration(settings.negative_ttl)} at most"
-        if settings.cache_missing
-        else "absences are not remembered"
-    )
+    absences = _absences(settings)
     bodies = f"bodies {format_duration(settings.ttl)} where the origin says nothing"
     metadata = f"metadata {format_duration(settings.metadata_ttl)} at most"
     obeys = settings.upstream_cache_control == "obey"
     plain = "Cache-Control" if obeys else "no-store in Cache-Control"
     told = ", else ".join([*settings.targeted_cache_control, plain])
-    return f"lifetimes: {bodies}, {absences}, {metadata}; the origin says so in {told}"
+    return f"lifetimes: {bodies}, {absences}, {metadata}; the origin's own are those of {told}"
+
+
+def _absences(settings: RouteSettings) -> str:
+    if not settings.cache_missing:
+        return "absences are not remembered"
+    if math.isinf(settings.negative_ttl) and settings.profile == "strict":
+        return "absences as long as the origin says"
+    return f"absences {format_duration(settings.negative_ttl)} at most"
 
 
 def _kind(filesystem: Filesystem) -> str:

@@ -54,8 +54,8 @@ class _SidecarSettings(BaseSettings):
     routes: Routes = Field(
         default=(),
         description="Several upstreams by path prefix, in place of `upstream`: a list of objects, "
-        "each with `prefix`, `upstream` and any of the settings from `profile` down; what it "
-        "leaves out is as set beside it. As a flag or environment variable the same in JSON",
+        "each with `prefix`, `upstream` and whatever a route may have of its own "
+        "(docs/routes.md). As a flag or environment variable the same in JSON",
     )
     listen: Listens = Field(
         default=(TcpAddress("localhost", 8100),),
@@ -85,9 +85,9 @@ class _SidecarSettings(BaseSettings):
     )
     cache_size: AutoShare = Field(
         default="auto",
-        description="Bytes for bodies, ranges and markers. `auto`: 10 % of the volume, at least "
-        "1 GiB, at most 50 GiB, never more than half of what is free. With `0`, or without a fit "
-        "disk, `memory_size` holds instead",
+        description="Bytes for bodies, ranges and markers (remembered absences). `auto`: 10 % of "
+        "the volume, at least 1 GiB, at most 50 GiB, never more than half of what is free. With "
+        "`0`, or without a fit disk, `memory_size` holds instead",
     )
     marker_reserve: AutoSize = Field(
         default="auto",

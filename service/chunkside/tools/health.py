@@ -18,6 +18,7 @@ EXIT_NOT_READY: Final = 1
 _REQUEST: Final = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 _MOST_BYTES: Final = 64 << 10
 _STATUS_READY: Final = b"200"
+_STATUS_NOT_READY: Final = b"503"
 
 
 def health(admin_listen: Iterable[ListenAddress], timeout_seconds: float) -> int:
@@ -33,7 +34,10 @@ def health(admin_listen: Iterable[ListenAddress], timeout_seconds: float) -> int
             if status == _STATUS_READY:
                 print("ready")
                 return EXIT_READY
-            return _not_ready(told or f"{address} answered {status.decode(errors='replace')}")
+            if status != _STATUS_NOT_READY:
+                shown = status.decode(errors="replace")
+                told = f"{address} answered {shown}: is that the admin port of a sidecar?"
+            return _not_ready(told)
     return _not_ready(trouble)
 
 

@@ -24,7 +24,7 @@ _RESULTS: Final = {
     "stale": "stale bytes in place of a failing origin",
     "miss": "brought from the origin",
     "collapsed": "by way of another's request to the origin",
-    "bypass": "passed through",
+    "bypass": "relayed to the origin",
     "error": "answered with an error",
 }
 

@@ -69,10 +69,8 @@ def locate(
     if not upstreams and url.scheme == "http" and _is_near(url.hostname):
         return Located(path_of(target), address_of(target))
     names = ", ".join(f"{each.upstream}/" for each in known)
-    raise NoTarget(
-        f"{text} is neither of the data port nor of an upstream; those are {names}: give the data "
-        "port's target, such as /a.zarr/zarr.json"
-    )
+    there = f" (those are {names})" if names else ""
+    raise NoTarget(f"{text} is neither of the data port nor of an upstream{there}")
 
 
 def _in_bucket(url: str, known: Iterable[RouteNames]) -> str | None:
@@ -90,7 +88,8 @@ def spelled(text: str) -> str:
     if "#" in text:
         raise NoTarget(f"{text} has a fragment: write # as %23")
     if not text.startswith("/") and "://" not in text:
-        raise NoTarget(f"{text} is no target: it begins with /, or is a URL")
+        slash = f": did you mean /{text}?" if text else ""
+        raise NoTarget(f"{text!r} neither begins with / nor is a URL{slash}")
     raw = text.encode("utf-8", "surrogateescape")
     return "".join(
         chr(byte) if _FIRST_PRINTABLE <= byte <= _LAST_PRINTABLE else f"%{byte:02X}" for byte in raw

@@ -67,6 +67,8 @@ def _summary(
     bad: list[BadFile],
     seconds: float,
 ) -> str:
+    if not directory.exists():
+        return f"{directory} is not there: nothing has been stored in it"
     files = _count(verification.files, "file")
     read = f"{shown_size(verification.read_bytes)} in {seconds:.1f} s"
     verdict = f"{len(bad):,} bad" if bad else "all good"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import ssl
 import time
@@ -217,7 +218,7 @@ def _timeout(times: Times, read_seconds: float) -> aiohttp.ClientTimeout:
 
 def _failed(where: str, error: Exception) -> OriginError:
     if isinstance(error, aiohttp.ClientConnectorError):
-        why = error.os_error.strerror or str(error.os_error)
+        why = _cause(error.os_error)
         return OriginUnreachable(
             f"{where} can't be connected to: {why}. Is the origin up, and the setting upstream "
             "right?"
@@ -227,6 +228,14 @@ def _failed(where: str, error: Exception) -> OriginError:
     said = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
     why = next(iter(said.splitlines()), "it can't be parsed")
     return OriginNonsense(f"{where} sent no HTTP that makes sense: {why}")
+
+
+def _cause(error: OSError) -> str:
+    """asyncio has an address in the place of what the kernel says of it."""
+    told = error.strerror or str(error)
+    if error.errno is not None and told.startswith("Connect call failed"):
+        return os.strerror(error.errno)
+    return told
 
 
 class _Patience:

@@ -21,10 +21,10 @@ PAGE_POLICY: Final = (
 
 
 _EXPLAINED: Final = (
-    '<p class="soft">As the index knows it now, for a reader who sends what this request brought. '
-    "Looking is no use of a chunk, and no chunk was asked for. <code>?slice=</code> takes an "
-    "element for each dimension that isn't shown, and a slice such as <code>0:100</code> for one "
-    "or two that are.</p>"
+    '<p class="soft">As the index knows it now, for a reader who sends the same fields. To look '
+    "asks for no chunk, and keeps none from being evicted. <code>?slice=</code> takes an element "
+    "for each dimension that isn't shown, and a slice such as <code>0:100</code> for one or two "
+    "that are.</p>"
 )
 
 

@@ -47,9 +47,9 @@ def _where(shown: ChunkMap) -> str:
     where = f"slice {spelled(plane.chosen) or '(none)'}"
     match plane.axes:
         case (rows, columns):
-            return f"{where}: rows along dimension {rows}, columns along dimension {columns}"
+            return f"{where} (rows along dimension {rows}, columns along dimension {columns})"
         case (only,):
-            return f"{where}: along dimension {only}, row by row"
+            return f"{where} (along dimension {only}, row by row)"
         case _:
             return where
 

@@ -184,9 +184,7 @@ def _origins(status: Status) -> str:
     return f"<div>{table('Origins' + told, columns, rows, '')}{_audits(status['audits'])}</div>"
 
 
-def _audits(audits: Iterable[Status] | None) -> str:
-    if audits is None:
-        return ""
+def _audits(audits: Iterable[Status]) -> str:
     columns = (("Kind", ""), ("Verdict", ""), ("Count", "n"))
     rows = [
         (
@@ -215,7 +213,7 @@ def _milliseconds(seconds: float | None) -> str:
 def _breaker(state: str | None) -> str:
     match state:
         case None | "closed":
-            return "asked"
+            return "in use"
         case "open":
             return '<b class="bad">failing, left alone</b>'
         case _:
@@ -236,7 +234,7 @@ def _ranking(caption: str, ranked: list[Status], empty: str) -> str:
         (_map_link(each["prefix"]), bar(each["count"], most), f"≈ {count(each['count'])}")
         for each in ranked
     ]
-    columns = (("Prefix", ""), ("Beside the first", "bar"), ("Requests", "n"))
+    columns = (("Prefix", ""), ("Compared", "bar"), ("Requests", "n"))
     return table(f"{caption}<small>since the start, from samples</small>", columns, rows, empty)
 
 
