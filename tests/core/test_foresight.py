@@ -71,7 +71,7 @@ FULL_GETS_ALONE = "a remembered absence answers full GETs alone here (negative_s
         (
             request(method="HEAD"),
             None,
-            "the origin is asked each time: nothing that is held answers this method",
+            "the origin is asked each time: nothing is remembered of it",
         ),
         (
             request(method="HEAD"),

@@ -89,6 +89,8 @@ def _why_asked(request: Request, forward: Forward, held: Selected | None) -> str
     is_told_so = request.control is not None or forward is Forward.VARY_MISS
     if isinstance(held, Absent) and is_partial and not is_told_so:
         return "a remembered absence answers full GETs alone here (negative_scope)"
+    if held is None and request.method == "HEAD" and forward is Forward.METHOD:
+        return _WHY_ASKED[Forward.URI_MISS]
     return _WHY_ASKED[forward]
 
 
