@@ -81,7 +81,7 @@ def test_without_its_c_parser_it_is_unfit(monkeypatch):
         (StreamWriter, ["_write", "enable_chunking", "length", "output_size"]),
         (StreamWriter, ["_headers_buf", "_headers_written", "send_headers"]),
         (ClientRequest, ["send", "url", "_continue", "_body", "_skip_auto_headers"]),
-        (ClientRequest, ["update_auto_headers"]),
+        (ClientRequest, ["update_auto_headers", "write_bytes", "_get_content_length", "_writer"]),
         (ClientResponse, ["start", "close"]),
         (ResponseHandler, ["set_response_params", "should_close"]),
         (aiohttp.TCPConnector, ["connect", "_get", "_keepalive_timeout"]),
@@ -460,9 +460,49 @@ def test_a_read_ends_with_its_client_and_a_write_goes_on(runner, method, goes_on
 # Asking.
 
 
+def test_the_client_sends_fields_byte_for_byte(runner):
+    async def scenario():
+        async with RawOrigin(OK) as origin, a_client() as ask:
+            fields = [("X-A", '"caf\udce9"'), ("If-None-Match", '"\x1b\t\x7f"'), ("X-A", "\xe9")]
+            await (await ask("GET", origin, fields=fields)).read()
+            [heard] = origin.heard
+            assert heard.head.endswith(
+                b'\r\nX-A: "caf\xe9"\r\nIf-None-Match: "\x1b\t\x7f"\r\nX-A: \xc3\xa9\r\n\r\n'
+            )
+
+    runner.run(scenario())
+
+
+@pytest.mark.parametrize("value", ["a\r\nX-B: 1", "a\nb", "a\rb", "a\0"])
+def test_no_field_makes_another_line(runner, value):
+    async def scenario():
+        async with RawOrigin(OK) as origin, a_client() as ask:
+            with pytest.raises(ValueError, match="not be one request"):
+                await ask("GET", origin, fields=[("X-A", value)])
+            with pytest.raises(ValueError, match="not be one request"):
+                await ask("GET", origin, b"/a HTTP/1.1\r\nX-B: 1\r\n\r\nGET /")
+            # Nothing was sent on the connections, and they are not in anybody's way.
+            for _ in range(3):
+                assert await (await ask("GET", origin)).read() == b"ok"
+            assert [heard.target for heard in origin.heard] == [b"/"] * 3
+
+    runner.run(scenario())
+
+
 @pytest.mark.parametrize(
     "target",
-    [b"/a?", b"/a%2fb", b"//a", b"/[0]", b"/%27'", b"/\xc3\xa9", b"/a/../b", b"/%", b"/?#"],
+    [
+        b"/a?",
+        b"/a%2fb",
+        b"//a",
+        b"/[0]",
+        b"/%27'",
+        b"/\xc3\xa9",
+        b"/\xff",
+        b"/a/../b",
+        b"/%",
+        b"/?#",
+    ],
 )
 def test_the_client_sends_the_exact_target(runner, target):
     async def scenario():
@@ -484,8 +524,8 @@ async def a_client(connections=2):
     client = Client(connections, 1 << 16)
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=5.0, sock_read=5.0)
 
-    async def ask(method, origin, target=b"/"):
-        question = Question(method, URL(origin.url), target, [("X-A", "1")])
+    async def ask(method, origin, target=b"/", fields=(("X-A", "1"),)):
+        question = Question(method, URL(origin.url), target, fields)
         return await client.ask(question, timeout)
 
     try:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from chunkside.chunk_map import map_of
+from chunkside.chunk_map import MOST_DOCUMENT_BYTES, map_of
 from chunkside.core.decision import Refuse
 from chunkside.core.freshness import Policy
 from chunkside.core.slots import BODIES
@@ -330,3 +330,13 @@ async def test_the_console_finds_the_route_of_a_map(house):
     found = await console_of(house).map(parse_map("/map/a", ()))
     assert not isinstance(found, Refuse)
     assert found.shown_target == "/a"
+
+
+@pytest.mark.parametrize("is_held", [True, False], ids=["held", "asked for"])
+async def test_a_document_that_is_too_long_is_not_parsed(house, is_held):
+    put(house, b"zarr.json", zarr3((1, 1), (1, 1)) + b" " * MOST_DOCUMENT_BYTES)
+    if is_held:
+        await read(house, "zarr.json")
+    found = await map_of(opened(house), parse_map("/map/a", ()))
+    assert isinstance(found, Refuse)
+    assert (found.status, "is longer than" in found.detail) == (404, True)

@@ -359,3 +359,14 @@ async def test_only_so_many_invalidations_are_kept():
         kept.note(name, "a purge", Now(1.0, 1.0))
     assert kept.last_of(names[0]) is None
     assert kept.last_of(names[-1]) is not None
+
+
+async def test_long_names_of_what_was_invalidated_fill_no_memory():
+    kept = Invalidations()
+    names = [Object("http://o:80", b"/%04d" % number + b"x" * 16_000) for number in range(200)]
+    for _ in range(2):
+        for name in names:
+            kept.note(name, "a PUT", Now(1.0, 1.0))
+    known = [name for name in names if kept.last_of(name) is not None]
+    assert known == names[-(len(known)) :]
+    assert 60 <= len(known) <= 70

@@ -37,12 +37,13 @@ from chunkside.notices import Serving
 from chunkside.reload import Read, Reloader
 from chunkside.routing import CurrentRoutes, Ground
 from chunkside.server.admin import admin_app
+from chunkside.server.admin_door import bounded
 from chunkside.server.crowd import Crowd
 from chunkside.server.door import Door
 from chunkside.server.fast_lane import FastLane
 from chunkside.server.front import Front, Timers
 from chunkside.server.handler import DataPort
-from chunkside.server.listeners import BACKLOG, Listener
+from chunkside.server.listeners import Listener
 from chunkside.server.peers import Peers
 from chunkside.server.request_lines import RequestLines
 from chunkside.settings import (
@@ -190,6 +191,7 @@ class Sidecar:
         self._background = Tasks()
         self.reloader = Reloader(load, self._refuse, self._take_up, self._metrics, self._background)
         self._doors: list[Door] = []
+        self._admin_doors: list[Door] = []
         self._admin: web.AppRunner | None = None
         self._metrics.watch(self._gauges.read)
 
@@ -290,8 +292,10 @@ class Sidecar:
             shutdown_timeout=_LAST_SECONDS,
         )
         await self._admin.setup()
+        assert self._admin.server is not None
+        make_protocol = bounded(self._admin.server)
         for sock in (sock for listener in admin for sock in listener.sockets):
-            await web.SockSite(self._admin, sock, backlog=BACKLOG).start()
+            self._admin_doors.append(Door(sock, make_protocol))
         if self._upkeep is not None:
             self._background.start(self._upkeep.run(), "the upkeep of the stamps")
         if self._sweeper is not None:
@@ -323,6 +327,8 @@ class Sidecar:
         await self._background.finish(0.0)
         if self._upkeep is not None:
             self._upkeep.look()
+        for door in self._admin_doors:
+            await door.close()
         if self._admin is not None:
             await self._admin.cleanup()
         await self._routes.close()

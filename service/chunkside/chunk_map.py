@@ -13,13 +13,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-from chunkside.arrays.document import (
-    ARRAY_DOCUMENTS,
-    MAX_DOCUMENT_BYTES,
-    Array,
-    NotAnArray,
-    parse_array,
-)
+from chunkside.arrays.document import ARRAY_DOCUMENTS, Array, NotAnArray, parse_array
 from chunkside.arrays.plane import Plane, plane_of
 from chunkside.core.decision import Refuse
 from chunkside.core.entry import Absent, Entry, Now, Partial, Present
@@ -35,6 +29,9 @@ from chunkside.server.map_page.chunk_map import Cell, ChunkMap, Document, State
 from chunkside.server.map_page.request import MapRequest
 
 _BATCH: Final = 512
+# It is parsed in the process that answers readers, at once: of what a hostile origin may write each
+# byte comes to some twenty in memory.
+MOST_DOCUMENT_BYTES: Final = 2 << 20
 _ABSENT: Final = frozenset({404, 410})
 
 
@@ -71,6 +68,8 @@ async def _array(opened: OpenRoute, asked: MapRequest) -> tuple[Document, Array,
                 return _no_document(statuses)
             if status != 200:
                 continue
+            if body is None:
+                return _no_array(f"{name} is longer than {MOST_DOCUMENT_BYTES} bytes.")
             try:
                 return Document(name, is_held), parse_array(name, body), request
             except NotAnArray as error:
@@ -95,18 +94,20 @@ def _no_document(statuses: Mapping[str, int]) -> Refuse:
     )
 
 
-async def _held_document(opened: OpenRoute, request: Request) -> tuple[int, bytes]:
-    """200 and the bytes that are held; 404 where none are that can be used."""
+async def _held_document(opened: OpenRoute, request: Request) -> tuple[int, bytes | None]:
+    """200 and the bytes that are held, None for too many; 404 where none are that can be used."""
     edges = opened.edges
     if edges.known_of(request) is None:
         await opened.gateway.adoption.look(request.key, None)
     held = choose(edges.known_of(request), request.fields)
     if not isinstance(held, Present) or b"content-encoding" in held.stored.fields:
         return 404, b""
+    if held.body.length > MOST_DOCUMENT_BYTES:
+        return 200, None
     content = bytearray()
     try:
         reader = edges.store.reader(held.body) or await edges.store.open(held.body)
-        while len(content) < min(reader.length, MAX_DOCUMENT_BYTES + 1):
+        while len(content) < reader.length:
             content += await reader.read(len(content), reader.length - len(content))
     except (StoreFault, BodyTorn):
         # Whoever reads it next finds that out, and has it mended.
@@ -114,8 +115,10 @@ async def _held_document(opened: OpenRoute, request: Request) -> tuple[int, byte
     return 200, bytes(content)
 
 
-async def _asked_document(opened: OpenRoute, request: Request) -> tuple[int, bytes]:
-    """Status and body of the origin's answer; of a faulty one the status that a client is told."""
+async def _asked_document(opened: OpenRoute, request: Request) -> tuple[int, bytes | None]:
+    """Status and body of the origin's answer, None for one that is too long; of a faulty answer the
+    status that a client is told.
+    """
     edges = opened.edges
     fields = request.fields.plus((b"Accept-Encoding", b"identity"))
     asked = OriginRequest(
@@ -125,14 +128,14 @@ async def _asked_document(opened: OpenRoute, request: Request) -> tuple[int, byt
     try:
         response = await edges.upstream.send(asked)
         try:
-            body, response = await read_ahead(response, MAX_DOCUMENT_BYTES)
+            body, response = await read_ahead(response, MOST_DOCUMENT_BYTES)
         finally:
             response.close()
     except OriginError as error:
         return error.status, b""
     finally:
         edges.visits.leave()
-    return (502, b"") if body is None else (response.head.status, body)
+    return response.head.status, body
 
 
 # Its chunks.

@@ -1,10 +1,22 @@
-"""SIGHUP, for the life of the process."""
+"""SIGHUP, for the life of the process, and SIGTERM until there is a loop that hears it."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Callable
 from types import FrameType
+from typing import NoReturn
+
+
+def end_when_told() -> None:
+    """Nothing runs yet that must end well. To the first process of a container a signal that nobody
+    hears means nothing: it would be killed at the end of its grace period.
+    """
+    signal.signal(signal.SIGTERM, _end)
+
+
+def _end(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise SystemExit(0)
 
 
 class Hangups:

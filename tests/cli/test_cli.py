@@ -11,7 +11,7 @@ import pytest
 from chunkside.cli import COMMANDS, main, refuse_platform
 from chunkside.settings import ConfigurationError, Settings
 from chunkside.store.filesystem import classify, read_mountinfo
-from tests.support.sidecar import run_command
+from tests.support.sidecar import clean_environment, run_command
 
 
 @pytest.fixture(autouse=True)
@@ -303,3 +303,26 @@ def test_service_links_don_t_stop_a_process(tmp_path):
     ended = run_command("check", env=env)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert f"cache directory: {tmp_path}/chunkside, since XDG_CACHE_HOME is set" in ended.stdout
+
+
+_ENDS_AT_IMPORT = """
+import os, signal, sys
+from chunkside.cli import main
+
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "chunkside.app":
+            os.kill(os.getpid(), signal.SIGTERM)
+
+sys.meta_path.insert(0, Finder())
+ports = ["--listen=localhost:0", "--admin-listen=localhost:0"]
+sys.exit(main(["serve", "--upstream=http://o", *ports]))
+"""
+
+
+def test_sigterm_ends_a_process_that_is_still_being_imported():
+    ended = subprocess.run(
+        [sys.executable, "-c", _ENDS_AT_IMPORT], env=clean_environment(), timeout=60, check=False
+    )
+    # One that the signal killed has a negative code, and the first of a container goes on.
+    assert ended.returncode == 0

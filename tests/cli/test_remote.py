@@ -1,5 +1,6 @@
 """Commands that ask a running sidecar: what they refuse, and where they look for it."""
 
+import argparse
 import io
 import os
 import shlex
@@ -11,7 +12,7 @@ import threading
 import pytest
 
 from chunkside.cli import COMMANDS, EXIT_CODES, main
-from chunkside.cli.parsing import parse, parser_of
+from chunkside.cli.parsing import fields_of, parse, parser_of
 from tests.support.origin import Origin
 from tests.support.sidecar import clean_environment
 
@@ -65,6 +66,7 @@ def line_of(capsys, code, *argv):
         (["warm", "/a", "--concurrency", "5000"], ["--concurrency=5000", "1024"]),
         (["warm", "/a", "--slice", "0:9:2"], ["--slice='0:9:2'", "0:100,:,5"]),
         (["warm", "/a", "--data", "ftp://h"], ["--data='ftp://h'"]),
+        (["why", "/a", "-H", "@/none"], ["--header='@/none'", "No such file", "in each line"]),
         (["check", "--probe", "/a", "--verify"], ["--probe", "without --verify"]),
         (["check", "--probe", "/a"], ["upstream", "not set"]),
         (["check", "-H", "A: b", "--upstream=http://o"], ["--header", "with --probe"]),
@@ -76,8 +78,24 @@ def test_what_is_wrong_is_one_line(capsys, argv, parts):
     assert [part for part in parts if part not in line] == []
 
 
-def test_a_secret_in_a_field_is_not_shown(capsys):
+def test_a_secret_in_a_field_is_not_shown(capsys, tmp_path):
     assert "s3cret" not in line_of(capsys, 2, "why", "/a", "-H", "Authorization: s3cret\x1b")
+    fields = tmp_path / "fields"
+    for content in (b"Authorization: s3cret\x1b\n", b"Authorization s3cret", b"A: s3cret\xff"):
+        fields.write_bytes(content)
+        assert "s3cret" not in line_of(capsys, 2, "why", "/a", "-H", f"@{fields}")
+
+
+@pytest.mark.parametrize("place", ["a file", "stdin"])
+def test_fields_are_read_from_where_nobody_else_sees_them(monkeypatch, tmp_path, place):
+    told = "Authorization: Bearer s3cret\n\nX-Api-Key: k\n"
+    fields = tmp_path / "fields"
+    fields.write_text(told)
+    monkeypatch.setattr("sys.stdin", io.StringIO(told))
+    name = "@-" if place == "stdin" else f"@{fields}"
+    given = argparse.Namespace(header=["X-First: 1", name])
+    secrets = [("Authorization", "Bearer s3cret"), ("X-Api-Key", "k")]
+    assert fields_of(given) == [("X-First", "1"), *secrets]
 
 
 @pytest.mark.parametrize(

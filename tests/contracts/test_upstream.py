@@ -684,6 +684,39 @@ def test_a_field_that_may_frame_to_some_is_nonsense(http, runner, line):
     runner.run(scenario())
 
 
+@pytest.mark.parametrize("value", [b"a\0b", b"a\rX-B: 1", b"a\r\n\tb"])
+def test_no_field_of_an_answer_is_more_than_one_line(http, runner, value):
+    """One that was folded is put together (RFC 9112 §5.2)."""
+    answer = says(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-A: " + value + b"\r\n\r\nok")
+
+    async def scenario():
+        async with RawOrigin(answer) as raw:
+            if b"\n" in value:
+                head = (await http.make(raw.url).send(ask())).head
+                assert head.fields.get(b"x-a").split() == [b"a", b"b"]
+                assert b"\n" not in head.fields.get(b"x-a")
+                return
+            with pytest.raises(OriginNonsense):
+                await http.make(raw.url).send(ask())
+
+    runner.run(scenario())
+
+
+@pytest.mark.parametrize("tag", [b'"caf\xe9"', b'"\x1b[2J"', b'"\x9b"'])
+def test_a_validator_goes_back_to_its_origin_as_it_came(http, runner, tag):
+    answer = says(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nETag: " + tag + b"\r\n\r\nok")
+
+    async def scenario():
+        async with RawOrigin(answer) as raw:
+            upstream = http.make(raw.url)
+            told = (await upstream.send(ask())).head.fields.get(b"etag")
+            assert told == tag
+            await upstream.send(ask("GET", b"/", (b"If-None-Match", told)))
+            assert b"\r\nIf-None-Match: " + tag + b"\r\n" in raw.heard[-1].head
+
+    runner.run(scenario())
+
+
 def test_the_deadline_bounds_all_tries_together(http, runner):
     times = Times(connect=1, first_byte=0.1, idle=5, deadline=0.5, write=5, retries=1000)
 

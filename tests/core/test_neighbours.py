@@ -5,6 +5,7 @@ import pytest
 from chunkside.core.fields import Fields
 from chunkside.core.neighbours import (
     is_loopback,
+    is_over_loopback,
     is_top_level_navigation,
     is_within,
     judge_host,
@@ -186,6 +187,25 @@ def test_only_a_tab_of_its_own_is_a_top_level_navigation(method, lines, is_navig
 )
 def test_loopback_is_told_from_the_address_alone(address, is_local):
     assert is_loopback(address) is is_local
+
+
+def test_a_host_that_is_longer_than_any_name_is_judged_like_any_other():
+    assert judge_host(b"a" * 1000) is None
+    assert judge_host(b"a." * 500 + b"example") is not None
+
+
+@pytest.mark.parametrize(
+    ("peer", "own", "is_it"),
+    [
+        ("127.0.0.1", "127.0.0.1", True),
+        ("::1", "::1", True),
+        ("::ffff:127.0.0.1", "::ffff:127.0.0.1", True),
+        ("10.1.2.4", "10.1.2.3", False),
+        pytest.param("127.0.0.6", "10.1.2.3", False, id="from a service mesh"),
+    ],
+)
+def test_both_ends_of_a_connection_must_be_loopback(peer, own, is_it):
+    assert is_over_loopback(peer, own) is is_it
 
 
 @pytest.mark.parametrize(

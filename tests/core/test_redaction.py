@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunkside.core.redaction import MOST_SHOWN, shown_target
+from chunkside.core.redaction import MOST_SHOWN, shown_target, without_query
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,7 @@ from chunkside.core.redaction import MOST_SHOWN, shown_target
         pytest.param(b"/k?prefix=a;sig=s3cret", "/k?prefix=***", id="behind a semicolon"),
         pytest.param(b"/k?prefix=a?sig=s3cret", "/k?prefix=***", id="behind another mark"),
         pytest.param(b"/k%3fsig=s3cret", "/k%3f***", id="an encoded query"),
+        pytest.param(b"/k%253Fsig=s3cret", "/k%253F***", id="a query that is encoded twice"),
         pytest.param(b"/k#sig=s3cret", "/k", id="a fragment"),
         pytest.param(b"/k?prefix=a#s3cret", "/k?prefix=a", id="a fragment behind a query"),
         pytest.param(b"http://u:s3cret@h:1/k?marker=a", "/k?marker=a", id="absolute form"),
@@ -46,6 +47,19 @@ from chunkside.core.redaction import MOST_SHOWN, shown_target
 )
 def test_what_is_shown(target, shown):
     assert shown_target(target) == shown
+
+
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        (b"/a/k", b"/a/k"),
+        (b"/a/k?sig=s3cret/1", b"/a/k"),
+        (b"/a/k%3fsig=s3cret/1", b"/a/k"),
+        (b"/a/k%25253Fsig=s3cret/1?x", b"/a/k"),
+    ],
+)
+def test_a_path_is_without_a_query_that_is_encoded_in_it(target, path):
+    assert without_query(target) == path
 
 
 def test_what_is_long_is_cut():

@@ -386,3 +386,26 @@ def test_output_that_nobody_reads_is_no_traceback(sidecar: Sidecar) -> None:
         os.close(writing)
         _, stderr = process.communicate()
     assert (process.returncode, stderr) == (141, "")
+
+
+def test_names_and_fields_that_an_origin_chose_drive_no_terminal(
+    origin: Origin, sidecar: Sidecar, target: str
+) -> None:
+    at, evil = target.removesuffix("/c/0"), "\x1b]0;owned\x07\x9b2J"
+    array = zarr3((2, 2), (2, 2), data_type=evil)
+    origin.put(f"{at}/zarr.json", array, etag=f'"{evil}"')
+    group = {f"{evil}/.zarray": {"zarr_format": 1}, "b/.zarray": json.loads(zarr2((2,), (2,)))}
+    origin.put(f"{at}/g/.zmetadata", json.dumps({"metadata": group}).encode())
+    exchange(sidecar.url, f"{at}/zarr.json")
+    sidecar.wait_idle()
+    probe = ("check", "--probe", f"{at}/zarr.json", "--upstream", origin.url, *ANY_DISK)
+    for ended in (
+        run(sidecar, "why", f"{at}/zarr.json"),
+        run(sidecar, "why", "--verify", f"{at}/zarr.json"),
+        run(sidecar, "map", at),
+        run(sidecar, "warm", f"{at}/g", "--data", sidecar.url),
+        command(*probe),
+    ):
+        told = ended.stdout + ended.stderr
+        assert "owned" in told
+        assert told.replace("\n", "").replace("\t", "").isprintable()

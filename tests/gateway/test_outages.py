@@ -52,3 +52,26 @@ async def test_a_write_that_was_never_sent_leaves_nothing_in_doubt(spared):
     assert (await spared.get(KEY)).body == b"body"
     await spared.settled()
     assert isinstance(spared.entry(KEY), Present)
+
+
+async def test_a_fault_of_our_own_is_told_and_nothing_stands_in_for_a_sound_origin(
+    house, monkeypatch, caplog
+):
+    house.origin.put(KEY, b"body")
+    await house.get(KEY)
+    await house.settled()
+    house.now.advance(1000)
+    house.origin.put(KEY, b"newer")
+
+    async def send(_):
+        raise UnicodeError("s3cret")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(house.origin, "send", send)
+        got = await house.get(KEY)
+        await house.settled()
+    assert (got.status, got.result) == (500, "error")
+    assert "s3cret" not in got.body.decode()
+    assert "a fill failed" in caplog.text
+    assert (await house.get(KEY)).body == b"newer"
+    await house.settled()

@@ -37,6 +37,7 @@ def test_the_prefix_is_the_path_of_the_array(target, prefix):
 
 def test_a_signature_in_a_query_is_never_part_of_a_prefix():
     assert prefix_of(b"/a/c/0?X-Amz-Signature=secret/1") == "/a"
+    assert prefix_of(b"/a/c/0%3FX-Amz-Signature=secret&X-Amz-Credential=k/1/s3") == "/a"
 
 
 def test_a_prefix_has_a_greatest_length():

@@ -1,9 +1,11 @@
+import contextlib
 import json
 import re
+import socket
 from dataclasses import dataclass, field
 
 import pytest
-from aiohttp import ClientSession, UnixConnector, web
+from aiohttp import ClientSession, TCPConnector, UnixConnector, web
 from aiohttp.test_utils import TestClient
 from yarl import URL
 
@@ -52,6 +54,8 @@ class FakeConsole:
         return a_status()
 
     async def map(self, request: MapRequest) -> ChunkMap | Refuse:
+        if self.fault is not None:
+            raise self.fault
         if request.target == b"/none":
             return Refuse(404, "no-array", "No array is there", "Nothing is there.")
         return a_map()
@@ -170,6 +174,7 @@ async def test_a_map_comes_as_it_is_asked_for(client, accept, media_type, begins
 @pytest.mark.parametrize("path", ["/", "/map/a.zarr"])
 async def test_a_page_may_load_nothing_and_run_only_what_it_came_with(client, path):
     response = await client.get(path, headers={"Accept": BROWSER})
+    assert response.headers["Cross-Origin-Opener-Policy"] == "same-origin"
     policy = response.headers["Content-Security-Policy"]
     directives = dict(part.strip().split(" ", 1) for part in policy.split(";"))
     assert directives["default-src"] == "'none'"
@@ -484,6 +489,30 @@ async def test_another_machine_sees_metrics_and_health_only(
     assert console.purges == []
 
 
+def own_addresses():
+    """Loopback, and the one by which this machine would reach others, if there is any."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock, contextlib.suppress(OSError):
+        sock.connect(("192.0.2.1", 9))
+        return {"127.0.0.1", sock.getsockname()[0]}
+    return {"127.0.0.1"}
+
+
+@pytest.mark.parametrize("address", sorted(own_addresses()))
+async def test_what_a_service_mesh_hands_on_is_not_of_this_machine(console, address):
+    runner = web.AppRunner(admin_app(console, FakeExposition()))
+    await runner.setup()
+    await web.TCPSite(runner, "0.0.0.0", 0).start()
+    url = f"http://{address}:{runner.addresses[0][1]}"
+    is_loopback = address.startswith("127.")
+    try:
+        async with ClientSession(connector=TCPConnector(local_addr=("127.0.0.6", 0))) as session:
+            for path, status in (("/stats", 200 if is_loopback else 403), ("/metrics", 200)):
+                async with session.get(url + path) as response:
+                    assert response.status == status
+    finally:
+        await runner.cleanup()
+
+
 async def test_a_name_may_be_allowed(aiohttp_client, console):
     names = frozenset({b"cache.example.org"})
     client = await aiohttp_client(admin_app(console, FakeExposition(), lambda: names))
@@ -554,3 +583,9 @@ async def test_the_origin_is_asked_for_this_machine_alone(neighbour):
 async def test_the_origin_is_asked_for_no_page_of_another_site(client):
     response = await client.get("/verify/a", headers={"Sec-Fetch-Site": "cross-site"})
     assert response.status == 403
+
+
+async def test_the_log_of_a_fault_has_no_secret_of_the_path(client, console, caplog):
+    console.fault = OSError("disk gone")
+    await problem_of(await client.get(URL("/map/a%3Fsig=s3cret", encoded=True)), 500)
+    assert "s3cret" not in str([record.__dict__ for record in caplog.records])

@@ -57,6 +57,17 @@ def test_fields_of_a_reader_go_along_and_those_of_a_browser_do_not():
 # Text.
 
 
+EVIL_TYPE = "\x1b[2J\u202e\ud800"
+
+
+@pytest.mark.parametrize("accept", ["*/*", "text/html", "image/svg+xml", "application/json"])
+def test_what_an_origin_and_a_client_chose_drives_no_terminal(accept):
+    evil = a_map((2, 3), target=b"/\xc2\x9b2J.zarr", data_type=EVIL_TYPE)
+    content = show(evil, accept).content
+    assert all(line.isprintable() for line in content.split("\n"))
+    assert content.encode()
+
+
 def one(state):
     return cell(**{state: 1})
 

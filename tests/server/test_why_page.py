@@ -74,3 +74,12 @@ def test_words_begin_with_the_verdict_and_leave_out_what_is_not():
 
 def test_json_has_all_of_it():
     assert json.loads(as_json(TOLD)) == TOLD
+
+
+def test_fields_that_an_origin_chose_drive_no_terminal_and_make_no_line():
+    etag = '"\x1b]0;owned\x07\x9b2J"'
+    told = {"verdict": "true", "held": {"etag": etag, "target": "/a\nverdict: false"}}
+    text = as_text(told)
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert text.count("\n") == 5
+    assert json.loads(as_json(told)) == told

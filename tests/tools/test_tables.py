@@ -36,3 +36,7 @@ def test_members_are_rows_and_what_lies_deeper_has_a_path() -> None:
         "routes[1].more.x": "1",
     }
     assert dict(member_rows(members, is_terminal=False))["max_size"] == "2048"
+
+
+def test_members_of_others_drive_no_terminal() -> None:
+    assert member_rows({"\x1ba": "\x9b2J"}, is_terminal=True) == [("\\x1ba", "\\x9b2J")]

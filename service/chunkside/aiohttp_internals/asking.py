@@ -1,15 +1,16 @@
 """aiohttp's client without its session: connections, requests and answers.
 
 The session sends some requests again by itself, follows redirects, keeps cookies and decodes
-bodies, and takes as long for it as for the rest. What is left sends the raw target (yarl would drop
-a bare `?`), waits for a 100 only so long, takes a connection for a write only where that was used a
-moment ago, lets whoever asks bound the wait for one, and counts those that are kept for later among
-how many there may be.
+bodies, and takes as long for it as for the rest. What is left sends target and fields as they are
+(yarl would drop a bare `?`), waits for a 100 only so long, takes a connection for a write only
+where that was used a moment ago, lets whoever asks bound the wait for one, and counts those that
+are kept for later among how many there may be.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -21,52 +22,73 @@ import aiohttp
 from aiohttp.client_exceptions import ServerDisconnectedError
 from aiohttp.client_reqrep import ClientRequest, ClientResponse
 from aiohttp.helpers import set_result
+from aiohttp.http_writer import StreamWriter
 from multidict import CIMultiDict
 from yarl import URL
 
 from chunkside.core.request import SAFE_METHODS
 
-
-class _ExactTarget:
-    """Stands in for a URL while the request line is written."""
-
-    def __init__(self, url: URL, raw_path_qs: str) -> None:
-        self._url = url
-        self.raw_path_qs = raw_path_qs
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._url, name)
-
-
 # How long an origin may leave `Expect: 100-continue` unanswered before it is sent the body.
 CONTINUE_SECONDS: Final = 1.0
 # aiohttp would say these where a client said nothing.
 _SAID_FOR_NOBODY: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
+_NO_TARGET: Final = re.compile(rb"[\x00-\x20\x7f]")
 
 
 class _Request(ClientRequest):
-    """A request for `target`, byte for byte, that bears no field but Host and those it is given."""
+    """A request for `target` that bears no field but Host and those it is given. What it is given
+    goes out byte for byte: aiohttp would refuse, or alter, what is no UTF-8.
+    """
 
     _skip_auto_headers = CIMultiDict[None]((name, None) for name in _SAID_FOR_NOBODY)
-    target: str
+    target: bytes
 
     def update_auto_headers(self, skip_auto_headers: Iterable[str] | None) -> None:
         """There are none."""
 
     async def send(self, conn: Any) -> ClientResponse:
-        if conn.protocol.should_close:
+        protocol = conn.protocol
+        if protocol.should_close:
             # Something came that nobody asked for: it would pass for the answer to this request.
             conn.close()
             raise ServerDisconnectedError("the connection held bytes that nobody asked for")
+        writer: Any = StreamWriter(protocol, self.loop)
+        if self.chunked is not None:
+            writer.enable_chunking()
+        writer._headers_written, writer._headers_buf = False, self._head()
+        sending = None
         if self._continue is not None:
             is_told = True
             self.loop.call_later(CONTINUE_SECONDS, set_result, self._continue, is_told)
-        url = self.url
-        self.url = _ExactTarget(url, self.target)  # type: ignore[assignment]
-        try:
-            return await super().send(conn)
-        finally:
-            self.url = url
+        if self._body or self._continue is not None or protocol.writing_paused:
+            body = self.write_bytes(writer, conn, self._get_content_length())
+            self._writer = sending = self.loop.create_task(body)
+        else:
+            protocol.start_timeout()
+            writer.set_eof()
+        no_session: Any = None
+        no_timer: Any = None
+        return ClientResponse(
+            self.method,
+            self.original_url,
+            writer=sending,
+            continue100=self._continue,
+            timer=no_timer,
+            request_info=self.request_info,
+            traces=[],
+            loop=self.loop,
+            session=no_session,
+            stream_writer=writer,
+        )
+
+    def _head(self) -> bytes:
+        lines = [f"{name}: {value}" for name, value in self.headers.items()]
+        text = "\n".join(lines)
+        is_one_head = text.count("\n") == len(lines) - 1 and "\r" not in text and "\0" not in text
+        if not is_one_head or _NO_TARGET.search(self.target):
+            raise ValueError("what a request is given would not be one request")
+        fields = text.replace("\n", "\r\n").encode(errors="surrogateescape")
+        return b"%b %b HTTP/1.1\r\n%b\r\n\r\n" % (self.method.encode(), self.target, fields)
 
 
 # Servers close quiet connections after some seconds, few of them sooner than this.
@@ -136,8 +158,8 @@ class Connector(aiohttp.TCPConnector):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`location`: scheme, host and port; `target`: UTF-8. `tls`: as aiohttp takes it.
-    `is_held_back`: `data` waits for a 100.
+    """`location`: scheme, host and port. `headers`: what is no UTF-8 of them by `surrogateescape`.
+    `tls`: as aiohttp takes it. `is_held_back`: `data` waits for a 100.
     """
 
     method: str
@@ -176,7 +198,7 @@ class Client:
             loop=self._loop,
             ssl=question.tls,
         )
-        request.target = question.target.decode()
+        request.target = question.target
         try:
             return await self._send(request, timeout)
         finally:

@@ -188,7 +188,7 @@ COMMANDS: Mapping[str, Command] = {
         (
             "chunkside why /a.zarr/c/0/0",
             "chunkside why 'https://data.example.org/bucket/a.zarr/c/0/0?versionId=3'",
-            "chunkside why --verify -H 'Authorization: Bearer TOKEN' /a.zarr/c/0/0",
+            "chunkside why --verify -H @fields.txt /a.zarr/c/0/0",
         ),
     ),
     "map": Command(

@@ -12,8 +12,15 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from chunkside.cli.parsing import EXIT_MISCONFIGURED, EXIT_OK, fields_of, no_target, read
-from chunkside.hangups import Hangups
+from chunkside.cli.parsing import (
+    EXIT_MISCONFIGURED,
+    EXIT_OK,
+    add_header,
+    fields_of,
+    no_target,
+    read,
+)
+from chunkside.hangups import Hangups, end_when_told
 from chunkside.listening import open_ports
 from chunkside.settings.cache_directory import locate_cache
 from chunkside.settings.derived import memory_limit, resolve_cache_size, resolve_memory_size
@@ -59,6 +66,7 @@ def settings_of(namespace: argparse.Namespace, but: Collection[str] = ()) -> Set
 
 
 def serve(namespace: argparse.Namespace) -> int:
+    end_when_told()
     hangups = Hangups()
     settings = settings_of(namespace)
     require_routes(settings)
@@ -135,13 +143,7 @@ def add_check_flags(parser: argparse.ArgumentParser) -> None:
         "validators, conditions, lifetimes, and what a missing key gets. Exit code 1 if one of "
         "them is bad",
     )
-    parser.add_argument(
-        "-H",
-        "--header",
-        metavar="FIELD",
-        action="append",
-        help="with --probe: a field that the reader would send, such as 'Authorization: Bearer X'",
-    )
+    add_header(parser, "with --probe: ")
     for name, text in _CHECK_FLAGS.items():
         parser.add_argument(flag_name(name), action="store_true", help=text)
     add_settings(parser)

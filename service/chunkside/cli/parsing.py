@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from chunkside.settings.errors import ConfigurationError, NotAllowedError, did_you_mean
@@ -123,10 +125,38 @@ _OF_THE_CONNECTION = frozenset(
 )
 
 
+def add_header(parser: argparse.ArgumentParser, only_with: str = "") -> None:
+    parser.add_argument(
+        "-H",
+        "--header",
+        metavar="FIELD",
+        action="append",
+        help=f"{only_with}a field that the reader would send, such as 'Authorization: Bearer X'; "
+        "several. @FILE has one in each line, and @- reads them from stdin: what is written here "
+        "every user of the machine can see",
+    )
+
+
+def _told_fields(given: Sequence[str]) -> Iterator[str]:
+    """Raises ConfigurationError."""
+    for text in given:
+        if not text.startswith("@"):
+            yield text
+            continue
+        try:
+            told = sys.stdin.read() if text == "@-" else Path(text[1:]).read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is no text"
+            raise ConfigurationError(
+                "--header", text, "a file with a field in each line", reason=reason
+            ) from error
+        yield from (line for line in told.splitlines() if line.strip())
+
+
 def fields_of(namespace: argparse.Namespace) -> list[tuple[str, str]]:
     """What -H gives. Raises ConfigurationError, which shows no value: it may be secret."""
     fields = []
-    for text in getattr(namespace, "header", []):
+    for text in _told_fields(getattr(namespace, "header", [])):
         found = _FIELD.fullmatch(text)
         if found is None or not found[2].isprintable() or not found[2].isascii():
             name = text.partition(":")[0]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chunkside.arrays.plane import Selection, parse_selection
-from chunkside.cli.parsing import EXIT_FAILED, EXIT_OK, fields_of, no_target, read
+from chunkside.cli.parsing import EXIT_FAILED, EXIT_OK, add_header, fields_of, no_target, read
 from chunkside.settings.addresses import LISTENS, ListenAddress, TcpAddress, parse_listen
 from chunkside.settings.errors import ConfigurationError, NotAllowedError
 from chunkside.settings.quantities import count_parser, parse_timeout
@@ -39,16 +39,6 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def _add_header(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "-H",
-        "--header",
-        metavar="FIELD",
-        action="append",
-        help="a field that the reader would send, such as 'Authorization: Bearer X'; several",
-    )
-
-
 def add_stats_flags(parser: argparse.ArgumentParser) -> None:
     _add_common(parser)
     parser.add_argument(
@@ -67,7 +57,7 @@ def add_info_flags(parser: argparse.ArgumentParser) -> None:
 def add_why_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="TARGET", help="a target, or a URL")
     _add_common(parser)
-    _add_header(parser)
+    add_header(parser)
     parser.add_argument(
         "--verify",
         action="store_true",
@@ -79,7 +69,7 @@ def add_why_flags(parser: argparse.ArgumentParser) -> None:
 def add_map_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="TARGET", help="an array: its target or its URL")
     _add_common(parser)
-    _add_header(parser)
+    add_header(parser)
     parser.add_argument(
         "--slice",
         metavar="SLICES",
@@ -115,7 +105,7 @@ def add_warm_flags(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="data port of the sidecar. Default: what TARGET names, else what listen says",
     )
-    _add_header(parser)
+    add_header(parser)
     parser.add_argument(
         "--concurrency", metavar="N", default="16", help="requests at a time. Default: 16"
     )

@@ -23,15 +23,21 @@ _HOST: Final = re.compile(
 # Names that public DNS never answers, so that nobody outside can point them at this machine.
 _INSIDE_SUFFIXES: Final = (b".localhost", b".svc", b".cluster.local", b".internal")
 _ELSEWHERE: Final = frozenset({b"cross-site", b"same-site"})
+# No name of DNS is longer, a port and a dot included. What is longer is not kept in memory.
+_LONGEST_HOST: Final = 260
 
 
-@lru_cache(maxsize=256)
 def judge_host(host: bytes | None, allowed: frozenset[bytes] = frozenset()) -> Refuse | None:
     """Refuses names that could be rebound to this machine; None means that the Host is fine.
 
     `host` is the field's value with or without a port, None where it is absent or repeated.
     `allowed`: further names, in lower case, that are somebody's own to point here.
     """
+    is_usual = host is None or len(host) <= _LONGEST_HOST
+    return _judge_usual(host, allowed) if is_usual else _judge_host(host, allowed)
+
+
+def _judge_host(host: bytes | None, allowed: frozenset[bytes]) -> Refuse | None:
     match = None if host is None else _HOST.fullmatch(host)
     if match is None:
         detail = "Send one Host field that holds a host and, if need be, a port (RFC 9112 §3.2)."
@@ -46,6 +52,9 @@ def judge_host(host: bytes | None, allowed: frozenset[bytes] = frozenset()) -> R
         "rebinding). Use localhost, an IP address, or a name without a dot, or set allowed_hosts."
     )
     return Refuse(421, "misdirected", "Not a host that is answered for", detail)
+
+
+_judge_usual = lru_cache(maxsize=256)(_judge_host)
 
 
 def _is_inside(name: bytes) -> bool:
@@ -126,3 +135,10 @@ def is_loopback(address: str) -> bool:
         return False
     mapped = ip.ipv4_mapped if isinstance(ip, IPv6Address) else None
     return (mapped or ip).is_loopback
+
+
+def is_over_loopback(peer: str, own: str) -> bool:
+    """Whether both ends of a connection are on loopback. A service mesh hands on what came from
+    elsewhere from 127.0.0.6 to the pod's own address.
+    """
+    return is_loopback(peer) and is_loopback(own)

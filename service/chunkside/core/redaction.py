@@ -14,7 +14,8 @@ from chunkside.core.key import origin_target
 HIDDEN: Final = b"***"
 MOST_SHOWN: Final = 1024
 
-_ENCODED_QUERY: Final = re.compile(rb"%3f", re.IGNORECASE)
+# Of a presigned URL that was encoded once more, or several times.
+_ENCODED_QUERY: Final = re.compile(rb"%(?:25)*3f", re.IGNORECASE)
 _NAME: Final = re.compile(rb"[A-Za-z0-9._~-]{1,64}")
 # No other parameter can hide in such a value.
 _VALUE: Final = re.compile(rb"[A-Za-z0-9._~/%+:,*-]*")
@@ -45,12 +46,18 @@ def shown_target(target: bytes) -> str:
     except ValueError:
         return "*" if target == b"*" else HIDDEN.decode()
     if encoded := _ENCODED_QUERY.search(path):
-        # A presigned URL that was encoded once more.
         path = path[: encoded.end()] + HIDDEN
     if query:
         query = b"&".join(map(_shown_parameter, query.split(b"&")))
     text = (path + mark + query).decode("utf-8", "backslashreplace")
     return text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "..."
+
+
+def without_query(target: bytes) -> bytes:
+    """The path of a target in origin form, without a query that is encoded in it either."""
+    path = target.partition(b"?")[0]
+    encoded = _ENCODED_QUERY.search(path)
+    return path if encoded is None else path[: encoded.start()]
 
 
 def _shown_parameter(parameter: bytes) -> bytes:

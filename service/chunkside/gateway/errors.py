@@ -45,6 +45,12 @@ class OriginNonsense(OriginError):
     status = 502
 
 
+class OwnFault(OriginError):
+    """This program has a fault. The origin may be well: nothing that is stale stands in."""
+
+    status = 500
+
+
 class BodyTorn(Exception):
     """A body ended before its end. Nothing after the bytes already given can be had from here."""
 

@@ -12,7 +12,7 @@ from chunkside.core.entry import StampPair
 from chunkside.core.key import CacheKey
 from chunkside.core.request import Request
 from chunkside.gateway.edges import Edges
-from chunkside.gateway.errors import OriginUnreachable
+from chunkside.gateway.errors import OriginUnreachable, OwnFault
 from chunkside.gateway.fill import TOO_LARGE, Fill
 from chunkside.gateway.outcomes import Failed
 
@@ -119,6 +119,10 @@ class Fills:
             if outcome == TOO_LARGE:
                 # Another fill would write as much in vain.
                 self.keep_apart(fill.request, fill.range_value)
+        except Exception:
+            if not fill.outcome.done():
+                fill.outcome.set_result(Failed(OwnFault("Its log tells more. Please report it.")))
+            raise
         finally:
             if not fill.outcome.done():
                 fill.outcome.set_result(Failed(OriginUnreachable("The fill was given up.")))

@@ -13,6 +13,7 @@ from chunkside.core.fields import Fields
 from chunkside.core.key import CacheKey
 from chunkside.core.policy import as_full_get
 from chunkside.core.ranges import part_asked, single_range
+from chunkside.core.redaction import shown_target
 from chunkside.core.request import Request
 from chunkside.core.response import ResponseHead
 
@@ -113,11 +114,10 @@ def file_of(request: Request, held: Held) -> BodyRef | None:
 
 
 def evidence(subject: Subject, finding: Finding) -> dict[str, object]:
-    """What speaks for a finding, for a line of the log: neither queries nor any secret."""
+    """What speaks for a finding, for a line of the log: no secret is in it."""
     held, head = subject.held, finding.head
-    path, mark, _ = subject.request.target.partition(b"?")
     told: dict[str, object] = {
-        "target": path.decode("latin-1") + ("?..." if mark else ""),
+        "target": shown_target(subject.request.target),
         "kind": kind_of(held),
     }
     if isinstance(held, Absent):

@@ -11,6 +11,8 @@ from chunkside.core.entry import Now
 from chunkside.core.key import Object
 
 _MOST: Final = 4096
+# A name may be as long as a request's target.
+_MOST_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class Invalidations:
 
     # By an object's name, or by that of a directory for all that lies beneath it.
     _newest: OrderedDict[tuple[Object, bool], Invalidation] = field(default_factory=OrderedDict)
+    _bytes: int = 0
 
     def note(self, target: Object, cause: str, at: Now, *, with_beneath: bool = False) -> None:
         self._note((target, False), Invalidation(at, cause))
@@ -44,7 +47,10 @@ class Invalidations:
         return max(found, key=lambda known: known.at.boot, default=None)
 
     def _note(self, name: tuple[Object, bool], what: Invalidation) -> None:
+        if name not in self._newest:
+            self._bytes += len(name[0].path)
         self._newest[name] = what
         self._newest.move_to_end(name)
-        if len(self._newest) > _MOST:
-            self._newest.popitem(last=False)
+        while len(self._newest) > _MOST or self._bytes > _MOST_BYTES:
+            (forgotten, _), _ = self._newest.popitem(last=False)
+            self._bytes -= len(forgotten.path)

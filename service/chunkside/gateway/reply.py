@@ -15,6 +15,7 @@ from chunkside.gateway.ports import Buffer
 
 SLICE_BYTES: Final = 1 << 20
 _TITLES: Final = {
+    500: ("internal", "Chunkside has a fault"),
     502: ("origin-nonsense", "The origin's answer can't be used"),
     503: ("origin-unreachable", "The origin can't be reached"),
     504: ("origin-too-slow", "The origin took too long"),

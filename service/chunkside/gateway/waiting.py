@@ -21,7 +21,12 @@ from chunkside.core.request import Request
 from chunkside.core.variants import choose
 from chunkside.gateway.delivery import Delivery
 from chunkside.gateway.edges import Edges
-from chunkside.gateway.errors import OriginNonsense, OriginUnreachable
+from chunkside.gateway.errors import (
+    OriginError,
+    OriginNonsense,
+    OriginUnreachable,
+    OwnFault,
+)
 from chunkside.gateway.fill import full_get
 from chunkside.gateway.fills import Fills
 from chunkside.gateway.outcomes import Answered, Apart, Failed, Filled, Freshened
@@ -80,10 +85,7 @@ class Waiting:
             case Apart():
                 return await self._apart(request, decision, outcome, result, status)
             case Failed(error):
-                reply = await self._stale_instead(request, decision, status)
-                if reply is None:
-                    raise error
-                return reply
+                return await self._failed(request, decision, error, status)
             case _:
                 assert_never(outcome)
 
@@ -173,6 +175,16 @@ class Waiting:
             return await self._alone(request, decision)
         status = replace(status, detail=f"not-stored-{outcome.reason}")
         return self.passing.pass_on(request, response, result, status)
+
+    async def _failed(
+        self, request: Request, decision: Fill, error: OriginError, status: CacheStatus
+    ) -> Reply:
+        if isinstance(error, OwnFault):
+            raise error
+        reply = await self._stale_instead(request, decision, status)
+        if reply is None:
+            raise error
+        return reply
 
     async def _stale_instead(
         self, request: Request, decision: Fill, status: CacheStatus

@@ -45,8 +45,9 @@ HELP: Final = {
     "upstream_sent_bytes": "Body bytes that went to the origin.",
     "evictions": "Entries dropped to make room; where this rises steadily, the cache is too small.",
     "removals": "Entries that left the index, by what ended them; evictions are among them.",
-    "invalidations": "Writes by their method, purges (purge), and documents of arrays that were"
-    " found new or changed (metadata): each made what was held invalid.",
+    "invalidations": "Writes by their method, purges (purge), documents of arrays that were found"
+    " new or changed (metadata), and audits that found something else (audit): each made what was"
+    " held invalid.",
     "index_entries": "Entries held: bodies and ranges on disk, and markers, which are remembered"
     " absences.",
     "index_memory_bytes": "Memory that entries are charged.",

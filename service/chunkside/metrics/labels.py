@@ -29,7 +29,7 @@ REMOVAL_REASONS: Final = (
 )
 BREAKER_STATES: Final = ("closed", "open", "half_open")
 SPARED_REASONS: Final = ("breaker", "queue")
-_CAUSES: Final = frozenset({"metadata", "purge"})
+_CAUSES: Final = frozenset({"audit", "metadata", "purge"})
 _CODES: Final = {status.value: str(status.value) for status in HTTPStatus}
 
 

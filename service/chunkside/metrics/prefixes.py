@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from chunkside.core.key import origin_target
+from chunkside.core.redaction import without_query
 
 _LONGEST: Final = 256
 
@@ -48,10 +49,10 @@ class SpaceSaving:
 
 def prefix_of(raw_target: bytes) -> str:
     """The array that a target as sent to the data port is likely part of: its path less the chunk's
-    key, or less its last name. Never a query, which may hold a signature.
+    key, or less its last name. Never a query, encoded or not, which may hold a signature.
     """
     try:
-        path = origin_target(raw_target).partition(b"?")[0]
+        path = without_query(origin_target(raw_target))
     except ValueError:
         return "/"
     directory, _, name = path.rpartition(b"/")

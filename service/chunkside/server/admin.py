@@ -5,6 +5,7 @@ Knows HTTP and who may ask for what. What is answered comes from the two ports b
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable
@@ -15,12 +16,13 @@ from aiohttp import web
 from chunkside.core.decision import Refuse
 from chunkside.core.fields import Fields
 from chunkside.core.neighbours import (
-    is_loopback,
+    is_over_loopback,
     is_top_level_navigation,
     judge_host,
     judge_source,
 )
 from chunkside.core.problem import PROBLEM_MEDIA_TYPE, problem
+from chunkside.core.redaction import shown_target
 from chunkside.server.admin_requests import (
     MAX_ENTRIES,
     EntriesRequest,
@@ -274,7 +276,8 @@ class _Admin:
         found = await self._console.map(asked)
         if isinstance(found, Refuse):
             return _problem(found.status, found.title, found.detail, slug=found.slug)
-        shown = show(found, request.headers.get("Accept", ""))
+        # Thousands of cells take the fifth of a second, in which readers would wait.
+        shown = await asyncio.to_thread(show, found, request.headers.get("Accept", ""))
         return _page(shown.content, shown.policy, shown.media_type)
 
     async def purge(self, request: web.Request) -> web.Response:
@@ -308,7 +311,8 @@ async def _guard(request: web.Request, handler: _Handler) -> web.StreamResponse:
         detail = f"The body is larger than {MAX_PURGE_BYTES} bytes. {_PURGE_HELP}"
         return _problem(413, "Too large", detail, slug="too-large")
     except Exception:
-        log.exception("the admin port failed", extra={"path": request.path})
+        target = request.raw_path.encode("utf-8", "surrogateescape")
+        log.exception("the admin port failed", extra={"path": shown_target(target)})
         detail = "The log says what happened; the data port is not concerned."
         return _problem(500, "The admin port failed", detail, slug="internal")
 
@@ -319,7 +323,7 @@ def _judge(request: web.Request) -> Refuse | None:
     page = resource.canonical if resource is not None else None
     if (refusal := judge_host(fields.get(b"host"), request.app[_ALLOWED_HOSTS]())) is not None:
         return refusal
-    if page not in _OPEN_TO_ALL and not _is_local(request.remote):
+    if page not in _OPEN_TO_ALL and not _is_local(request):
         detail = (
             f"From elsewhere only {', '.join(sorted(_OPEN_TO_ALL))} can be read. Ask on the "
             "machine itself, or through `kubectl port-forward`."
@@ -330,9 +334,13 @@ def _judge(request: web.Request) -> Refuse | None:
     return judge_source(fields)
 
 
-def _is_local(remote: str | None) -> bool:
+def _is_local(request: web.BaseRequest) -> bool:
     """A peer on a Unix socket has an empty name; one that has gone has none."""
-    return remote is not None and (not remote or is_loopback(remote))
+    remote, transport = request.remote, request.transport
+    if remote is None or transport is None:
+        return False
+    own = transport.get_extra_info("sockname")
+    return not remote or (bool(own) and is_over_loopback(remote, str(own[0])))
 
 
 def _wrong_method(request: web.Request, error: web.HTTPMethodNotAllowed) -> web.Response:
@@ -356,7 +364,9 @@ def _problem(status: int, title: str, detail: str, *, slug: str) -> web.Response
 
 
 def _page(content: str, policy: str | None, media_type: str = "text/html") -> web.Response:
-    fields = {"Vary": "Accept", "Referrer-Policy": "no-referrer"}
+    # Whoever opened it in a tab has no hold on that: it could tell how long a map takes.
+    opened = {"Cross-Origin-Opener-Policy": "same-origin", "Referrer-Policy": "no-referrer"}
+    fields = {"Vary": "Accept", **opened}
     if policy is not None:
         fields["Content-Security-Policy"] = policy
     return web.Response(text=content, content_type=media_type, headers=fields)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from chunkside.core.fields import Fields
+from chunkside.core.printable import printable
 from chunkside.server.raw_target import target_behind
 
 PATH: Final = "/why"
@@ -51,13 +52,13 @@ def as_json(explanation: Mapping[str, object]) -> str:
 
 def as_text(explanation: Mapping[str, object]) -> str:
     """The verdict first, with the sentence that says what it means if there is one; then all else,
-    a line each.
+    a line each. Whatever the origin or a client chose of it can be written to a terminal.
     """
     told = dict(explanation)
     said = [str(told.pop("verdict"))]
     if "sentence" in told:
         said.append(str(told.pop("sentence")))
-    return "\n".join([": ".join(said), "", *_lines(told, "")]) + "\n"
+    return "\n".join(map(printable, [": ".join(said), "", *_lines(told, "")])) + "\n"
 
 
 def _lines(members: Mapping[str, object], indent: str) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from chunkside.core.printable import printable
 from chunkside.settings.addresses import ANY_ADDRESS, ListenAddress, TcpAddress, UnixAddress
 from chunkside.tools.errors import ToolFailed
 from chunkside.tools.targets import RouteNames
@@ -71,8 +72,11 @@ class AdminClient:
             connection.close()
 
     def text(self, target: str, fields: Iterable[Field] = ()) -> str:
-        """A page of words. Raises ToolFailed with what the sidecar says is wrong."""
-        return self._usable(self.ask("GET", target, fields)).body.decode(errors="backslashreplace")
+        """A page of words that a terminal may be given. Raises ToolFailed with what the sidecar
+        says is wrong.
+        """
+        body = self._usable(self.ask("GET", target, fields)).body
+        return "\n".join(map(printable, body.decode(errors="backslashreplace").split("\n")))
 
     def members(
         self,

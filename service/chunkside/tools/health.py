@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from chunkside.core.printable import printable
 from chunkside.settings.addresses import ListenAddress, TcpAddress, UnixAddress
 
 EXIT_READY: Final = 0
@@ -41,7 +42,7 @@ def health(admin_listen: Iterable[ListenAddress], timeout_seconds: float) -> int
 
 
 def _not_ready(trouble: str) -> int:
-    print(f"chunkside: not ready: {trouble}", file=sys.stderr)
+    print(f"chunkside: not ready: {printable(trouble)}", file=sys.stderr)
     return EXIT_NOT_READY
 
 

@@ -14,6 +14,7 @@ from typing import Final
 from chunkside.clock import SystemClock
 from chunkside.core.decision import Refuse
 from chunkside.core.fields import Fields
+from chunkside.core.printable import printable
 from chunkside.core.request import Request
 from chunkside.core.route import Route
 from chunkside.core.routes import Routes
@@ -79,11 +80,13 @@ def probe(
 
 
 def _print(found: Sequence[Finding]) -> None:
+    # What is said quotes fields that the origin chose.
+    said = [(each.about, each.rating, printable(each.says)) for each in found]
     if not sys.stdout.isatty():
-        print("\n".join(f"{each.about}\t{each.rating}\t{each.says}" for each in found))
+        print("\n".join(map("\t".join, said)))
         return
-    width = max(len(each.about) for each in found)
-    print("\n".join(f"{each.about:{width}}  {each.rating:6}  {each.says}" for each in found))
+    width = max(len(about) for about, _, _ in said)
+    print("\n".join(f"{about:{width}}  {rating:6}  {says}" for about, rating, says in said))
 
 
 async def _ask(question: _Question, budget_bytes: int) -> list[Finding]:

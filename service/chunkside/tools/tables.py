@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from chunkside.core.printable import printable
 from chunkside.settings.quantities import format_size_rounded
 
 _SIZES: Final = ("_size", "_bytes", "size", "bytes")
@@ -46,7 +47,8 @@ def _rows(
                 for number, each in enumerate(value):
                     yield from _rows(each, f"{path}{name}[{number}].", is_terminal=is_terminal)
             case _:
-                yield path + name, _shown(name, value, is_terminal=is_terminal)
+                shown = _shown(name, value, is_terminal=is_terminal)
+                yield printable(path + name), printable(shown)
 
 
 def _shown(name: str, value: object, *, is_terminal: bool) -> str:

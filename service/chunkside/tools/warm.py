@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
 
+from chunkside.core.printable import printable
 from chunkside.settings.addresses import ListenAddress
 from chunkside.settings.quantities import format_size_rounded
 from chunkside.tools.admin_client import AdminClient, Field, NotAnswered
@@ -110,7 +111,7 @@ def run_order(order: Order) -> int:
     data = AdminClient(order.data, "data")
     plan = plan_of(data, order.target, order.fields, order.elements)
     for path, reason in plan.left_out:
-        print(f"{path} is left out. {reason}", file=sys.stderr)
+        print(printable(f"{path} is left out. {reason}"), file=sys.stderr)
     _refuse_too_many(plan)
     report = _Report(order, plan, _works(order, plan))
     if order.is_dry_run:
@@ -223,7 +224,7 @@ def _bytes(size: int | None, *, is_terminal: bool) -> str:
 def _print_end(report: _Report) -> None:
     tally = report.tally
     for line in tally.first_errors:
-        print(line, file=sys.stderr)
+        print(printable(line), file=sys.stderr)
     if tally.has_given_up:
         print("nothing but errors came of late, so the rest is not asked for", file=sys.stderr)
     if tally.unkept:

@@ -42,6 +42,8 @@ _SKIP_SECONDS: Final = 1.0
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
 _BODILESS: Final = frozenset({204, 304})
 _TOKEN: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+# A name may be as long as a field: those that no server sends are not kept in memory.
+_LONGEST_USUAL_NAME: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +186,11 @@ class Wire:
         return OriginTooSlow(f"No answer from {where} within {first_byte:.3g} s.")
 
     def _headers(self, request: OriginRequest) -> list[tuple[str, str]]:
-        headers = [(name.decode("ascii"), value.decode()) for name, value in request.fields]
+        # An origin's validator goes back to it as it came, whatever it is spelled in.
+        headers = [
+            (name.decode("ascii"), value.decode(errors="surrogateescape"))
+            for name, value in request.fields
+        ]
         headers.append(("Via", self._via.decode()))
         content = request.content
         if content is not None and content.length is not None:
@@ -220,7 +226,8 @@ def _failed(where: str, error: Exception) -> OriginError:
     if isinstance(error, aiohttp.ClientConnectionError | OSError):
         return OriginUnreachable(f"{where} broke the connection off: {error}".rstrip(": "))
     said = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
-    return OriginNonsense(f"{where} sent no HTTP that makes sense: {said.splitlines()[0]}")
+    why = next(iter(said.splitlines()), "it can't be parsed")
+    return OriginNonsense(f"{where} sent no HTTP that makes sense: {why}")
 
 
 def _cause(error: OSError) -> str:
@@ -325,6 +332,12 @@ def _head(answer: aiohttp.ClientResponse) -> ResponseHead:
     )
 
 
-@lru_cache(maxsize=512)
 def _is_name(told: bytes) -> bool:
+    return _is_usual_name(told) if len(told) <= _LONGEST_USUAL_NAME else _is_token(told)
+
+
+def _is_token(told: bytes) -> bool:
     return _TOKEN.fullmatch(told) is not None
+
+
+_is_usual_name = lru_cache(maxsize=512)(_is_token)

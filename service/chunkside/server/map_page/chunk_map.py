@@ -8,6 +8,7 @@ from typing import Final, Literal, get_args
 
 from chunkside.arrays.document import Array
 from chunkside.arrays.plane import Plane
+from chunkside.core.printable import printable
 
 State = Literal["held", "part", "absent", "expired", "unknown"]
 STATES: Final[tuple[State, ...]] = get_args(State)
@@ -50,7 +51,7 @@ class ChunkMap:
 
     @property
     def shown_target(self) -> str:
-        return self.target.decode(errors="backslashreplace") or "/"
+        return printable(self.target.decode(errors="backslashreplace")) or "/"
 
     @property
     def totals(self) -> Cell:
@@ -106,6 +107,6 @@ def headline(shown: ChunkMap) -> str:
     array, grid = shown.array, shown.array.grid
     of = f"{shown.chunk_name}s of {dimensions(grid.chunk_shape)}"
     return (
-        f"{array.format}, {array.data_type}, {dimensions(grid.shape)} in {of}: "
+        f"{array.format}, {printable(array.data_type)}, {dimensions(grid.shape)} in {of}: "
         f"a grid of {dimensions(grid.grid_shape)}"
     )
