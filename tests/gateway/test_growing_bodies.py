@@ -538,13 +538,15 @@ async def test_a_commit_that_takes_long_is_not_waited_for(frail, monkeypatch):
     frail.store.commit_gate.set()
 
 
-async def test_a_commit_that_a_write_has_refused_is_not_waited_for(frail):
+async def test_a_commit_that_a_write_has_refused_is_not_waited_for(frail, monkeypatch):
+    monkeypatch.setattr(fills, "COMMIT_SECONDS", 3600.0)
     frail.store.commit_gate = asyncio.Event()
     frail.origin.put(KEY, b"body", fields=(NO_CACHE,))
     assert (await frail.get(KEY)).body == b"body"
     await frail.until(lambda: frail.store.commits_waiting == 1)
     await frail.put(KEY, b"newer")
-    assert (await frail.get(KEY)).body == b"newer"
+    async with asyncio.timeout(20):
+        assert (await frail.get(KEY)).body == b"newer"
     frail.store.commit_gate.set()
 
 
