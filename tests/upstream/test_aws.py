@@ -9,8 +9,9 @@ import pytest
 from botocore.credentials import RefreshableCredentials
 
 from chunkside.gateway.errors import OriginNotAsked
-from chunkside.upstream import aws
-from chunkside.upstream.aws import Chain, Found, Keys, find, region
+from chunkside.upstream import chain as chains
+from chunkside.upstream.aws import AWS, Keys, find, region
+from chunkside.upstream.chain import Chain, Found
 
 _AWS = (
     *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"),
@@ -73,10 +74,10 @@ async def test_those_that_are_required_are_looked_for_again(monkeypatch):
     other = find(is_required=True)
     assert other is not None and other.identity != chain.identity
     with pytest.raises(OriginNotAsked, match="chain of credentials"):
-        await chain.keys()
+        await chain.secret()
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKLATE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cr3t")
-    assert (await chain.keys()).access_key == "AKLATE"
+    assert (await chain.secret()).access_key == "AKLATE"
 
 
 class Rotating:
@@ -104,7 +105,8 @@ class Rotating:
 
     def chain(self):
         source = RefreshableCredentials.create_from_metadata(self.give(), self.give, "iam-role")
-        return Chain(Found(source, Keys("AK1", "s3cr3t", "t"), "aws iam-role default"))
+        keys = Keys("AK1", "s3cr3t", "t")
+        return Chain(AWS, Found(keys, "aws iam-role default", source, source.refresh_needed))
 
 
 async def test_they_are_renewed_ahead_of_expiry_and_nobody_waits_for_it():
@@ -112,33 +114,33 @@ async def test_they_are_renewed_ahead_of_expiry_and_nobody_waits_for_it():
     rotating = Rotating(800, 3600)
     chain = rotating.chain()
     rotating.gate.clear()
-    assert (await chain.keys()).access_key == "AK1"
-    assert (await chain.keys()).access_key == "AK1"
+    assert (await chain.secret()).access_key == "AK1"
+    assert (await chain.secret()).access_key == "AK1"
     rotating.gate.set()
     assert chain._looking is not None
     await chain._looking
-    assert (await chain.keys()).access_key == "AK2"
+    assert (await chain.secret()).access_key == "AK2"
 
 
 async def test_those_that_expired_are_waited_for(monkeypatch):
-    monkeypatch.setattr(aws, "_LONGEST_WAIT_SECONDS", 20.0)
+    monkeypatch.setattr(chains, "_LONGEST_WAIT_SECONDS", 20.0)
     rotating = Rotating(3600, 3600)
     chain = rotating.chain()
-    source = chain._found
+    source = chain._found.source
     source._expiry_time = dt.datetime.now(dt.UTC)
-    assert (await chain.keys()).access_key == "AK2"
+    assert (await chain.secret()).access_key == "AK2"
 
 
 async def test_where_they_cant_be_renewed_they_are_used_to_their_end(caplog):
     rotating = Rotating(300)
     chain = rotating.chain()
-    assert (await chain.keys()).access_key == "AK1"
+    assert (await chain.secret()).access_key == "AK1"
     assert chain._looking is not None
     await chain._looking
-    assert (await chain.keys()).access_key == "AK1"
-    chain._found._expiry_time = dt.datetime.now(dt.UTC)
+    assert (await chain.secret()).access_key == "AK1"
+    chain._found.source._expiry_time = dt.datetime.now(dt.UTC)
     with pytest.raises(OriginNotAsked):
-        await chain.keys()
+        await chain.secret()
     assert "s3cr3t" not in caplog.text
 
 
@@ -154,14 +156,14 @@ async def test_refused_ones_are_looked_up_anew_and_only_the_same_identitys_count
     write("AK1")
     chain = find(is_required=False)
     assert chain is not None
-    first = await chain.keys()
+    first = await chain.secret()
     write("AK2")
-    second = await chain.keys_after(first)
+    second = await chain.secret_after(first)
     assert second is not None and second.access_key == "AK2"
     # What was refused of others meanwhile was exchanged already.
-    assert await chain.keys_after(first) == second
-    monkeypatch.setattr(aws, "_LOOK_AGAIN_SECONDS", 0.0)
+    assert await chain.secret_after(first) == second
+    monkeypatch.setattr(chains, "_LOOK_AGAIN_SECONDS", 0.0)
     write("AK3", token="")
-    assert await chain.keys_after(second) is None
+    assert await chain.secret_after(second) is None
     assert "restart to read with that" in caplog.text
     assert "s3cr3t" not in caplog.text

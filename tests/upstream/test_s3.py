@@ -1,6 +1,7 @@
 """S3 as its stores speak it: places, what their answers teach, and what is no absence."""
 
 import asyncio
+from dataclasses import replace
 from email.utils import formatdate
 
 import pytest
@@ -8,7 +9,9 @@ import pytest
 from chunkside.core.fields import Fields
 from chunkside.gateway.errors import OriginNonsense, OriginUnreachable
 from chunkside.gateway.ports import OriginRequest
-from chunkside.upstream.aws import Chain, Found, Keys
+from chunkside.upstream import aws
+from chunkside.upstream.aws import Keys
+from chunkside.upstream.chain import Chain, Found
 from chunkside.upstream.hops import Means
 from chunkside.upstream.http import HttpUpstream
 from chunkside.upstream.s3 import S3, S3Endpoint, host_of
@@ -34,7 +37,8 @@ class Static:
 
 
 def chain(name="AKID"):
-    return Chain(Found(Static(name), Keys(name, "s3cr3t", None), f"aws env {name}"))
+    keys = Keys(name, "s3cr3t", None)
+    return Chain(aws.AWS, Found(keys, f"aws env {name}", Static(name), lambda _: False))
 
 
 def xml(code, more=b""):
@@ -224,7 +228,7 @@ async def test_a_refusal_of_what_there_is_passes_as_it_is(visit, code):
 
     # The chain finds nothing else.
     one = chain()
-    one.keys_after = nothing_newer
+    one.secret_after = nothing_newer
     await visit(scenario, answer(403, xml(code)), credentials=one)
 
 
@@ -237,10 +241,10 @@ async def test_credentials_that_were_exchanged_are_asked_with_once_more(visit):
 
     async def newer(refused):
         assert refused.access_key == "AKID"
-        one._keys = Keys("AKNEW", "s3cr3t", None)
-        return one._keys
+        one._found = replace(one._found, secret=Keys("AKNEW", "s3cr3t", None))
+        return one._found.secret
 
-    one.keys_after = newer
+    one.secret_after = newer
 
     async def scenario(shop, origin):
         assert await shop.read(ask()) == (200, b"x")

@@ -5,12 +5,12 @@ Pure: nothing is resolved, and no socket is opened.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
+from chunkside.settings.authority import bracketed, looks_numeric, split_authority
 from chunkside.settings.errors import NotAllowedError, did_you_mean
 from chunkside.upstream.redirects import ListedHost
 
@@ -30,14 +30,11 @@ ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - recognised, not bound here
 LONGEST_UNIX_PATH = 107
 """Bytes that `sun_path` holds, less its terminating zero."""
 
-_HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?", re.ASCII)
-_LOOKS_NUMERIC = re.compile(r"[0-9.]+", re.ASCII)
 _PATH = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*", re.ASCII)
 _DOT_SEGMENT = re.compile(r"/(?:\.|%2e){1,2}(?:/|$)", re.ASCII | re.IGNORECASE)
 _DIRECTORY_PATH = re.compile(
     r"(?:/(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%(?!2[Ff]|00)[0-9A-Fa-f]{2})+)+", re.ASCII
 )
-_PORT = re.compile(r"[0-9]{1,5}", re.ASCII)
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}", re.ASCII)
 
 
@@ -56,13 +53,13 @@ class UpstreamAddress:
     @property
     def authority(self) -> str:
         """What `Host` says: the port only where it is not the scheme's own."""
-        host = _bracketed(self.host)
+        host = bracketed(self.host)
         return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
     @property
     def location(self) -> str:
         """Scheme, host and port, the port always written: the origin location of keys."""
-        return f"{self.scheme}://{_bracketed(self.host)}:{self.port}"
+        return f"{self.scheme}://{bracketed(self.host)}:{self.port}"
 
     @property
     def scope(self) -> str:
@@ -148,10 +145,10 @@ class TcpAddress:
     def url(self) -> str:
         """Where a client on this machine reaches it."""
         host = "localhost" if self.host in ANY_ADDRESS else self.host
-        return f"http://{_bracketed(host)}:{self.port}"
+        return f"http://{bracketed(host)}:{self.port}"
 
     def __str__(self) -> str:
-        return f"{_bracketed(self.host)}:{self.port}"
+        return f"{bracketed(self.host)}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +184,8 @@ def parse_upstream(value: object) -> OriginAddress:
         raise NotAllowedError(
             "its path can't be sent as it is", UPSTREAMS, "percent-encode it, without dot segments"
         )
-    host, port = _split_authority(authority, default_port=DEFAULT_PORTS[scheme.lower()])
+    default_port = DEFAULT_PORTS[scheme.lower()]
+    host, port = split_authority(authority, default_port=default_port, allowed=UPSTREAMS)
     if port == 0:
         raise NotAllowedError("port 0 can't be connected to", UPSTREAMS)
     return UpstreamAddress(scheme.lower(), host.lower(), port, prefix)
@@ -251,16 +249,18 @@ def parse_redirect_host(value: object) -> ListedHost:
     text = value.strip().lower() if isinstance(value, str) else ""
     is_suffix = text.startswith("*.")
     try:
-        host, port = _split_authority(text.removeprefix("*."), default_port=0)
+        host, port = split_authority(
+            text.removeprefix("*."), default_port=0, allowed=REDIRECT_HOSTS
+        )
     except NotAllowedError as error:
         raise NotAllowedError(
             error.reason, REDIRECT_HOSTS, "no scheme, no path, * only as *.SUFFIX"
         ) from error
     if text.endswith(":0"):
         raise NotAllowedError("port 0 can't be connected to", REDIRECT_HOSTS)
-    if is_suffix and ("." not in host or _LOOKS_NUMERIC.fullmatch(host) or ":" in host):
+    if is_suffix and ("." not in host or looks_numeric(host) or ":" in host):
         raise NotAllowedError("not a domain after *.", REDIRECT_HOSTS)
-    return ListedHost(_bracketed(host.removesuffix(".")), port or None, is_suffix)
+    return ListedHost(bracketed(host.removesuffix(".")), port or None, is_suffix)
 
 
 def parse_listen(value: object) -> ListenAddress:
@@ -271,10 +271,7 @@ def parse_listen(value: object) -> ListenAddress:
     text = value.strip()
     if text.startswith("unix:"):
         return _parse_unix(text.removeprefix("unix:"))
-    try:
-        host, port = _split_authority(text, default_port=None)
-    except NotAllowedError as error:
-        raise NotAllowedError(error.reason, LISTENS, error.remedy) from error
+    host, port = split_authority(text, default_port=None, allowed=LISTENS)
     return TcpAddress("localhost" if host.lower() == "localhost" else host, port)
 
 
@@ -314,42 +311,6 @@ def _refuse_secrets(url: str, rest: str) -> None:
         )
 
 
-def _split_authority(authority: str, *, default_port: int | None) -> tuple[str, int]:
-    """Host without brackets, and port."""
-    if authority.startswith("["):
-        host, bracket, tail = authority[1:].partition("]")
-        if not bracket or not _is_ipv6(host):
-            raise NotAllowedError("not an IPv6 address in the brackets", UPSTREAMS)
-    else:
-        host, colon, port = authority.partition(":")
-        tail = colon + port
-        if ":" in port:
-            raise NotAllowedError(
-                "an IPv6 address lacks its brackets", UPSTREAMS, "write [::1]:PORT"
-            )
-    if not tail and default_port is None:
-        raise NotAllowedError("has no port", UPSTREAMS)
-    if not authority.startswith("["):
-        _refuse_host(host)
-    if not tail and default_port is not None:
-        return host, default_port
-    port = tail.removeprefix(":")
-    if not tail.startswith(":") or _PORT.fullmatch(port) is None or int(port) > 65535:
-        raise NotAllowedError("has no port from 0 to 65535", UPSTREAMS)
-    return host, int(port)
-
-
-def _refuse_host(host: str) -> None:
-    if not host:
-        raise NotAllowedError("has no host", UPSTREAMS)
-    if not host.isascii():
-        raise NotAllowedError("host is not ASCII", UPSTREAMS, "write it in its xn-- form")
-    if _HOST_NAME.fullmatch(host) is None or (
-        _LOOKS_NUMERIC.fullmatch(host) and not _is_ipv4(host)
-    ):
-        raise NotAllowedError("not a host name or address", UPSTREAMS)
-
-
 def _parse_unix(path: str) -> UnixAddress:
     if not path.startswith("/") or "\0" in path:
         raise NotAllowedError("the socket's path is not absolute", LISTENS)
@@ -358,22 +319,3 @@ def _parse_unix(path: str) -> UnixAddress:
             f"the socket's path is longer than {LONGEST_UNIX_PATH} bytes", LISTENS, "shorten it"
         )
     return UnixAddress(path)
-
-
-def _is_ipv6(host: str) -> bool:
-    try:
-        return ipaddress.IPv6Address(host).scope_id is None
-    except ValueError:
-        return False
-
-
-def _is_ipv4(host: str) -> bool:
-    try:
-        ipaddress.IPv4Address(host)
-    except ValueError:
-        return False
-    return True
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

@@ -1,29 +1,19 @@
 """AWS's own chain of credentials, by botocore: environment, profile, roles, single sign-on, what
-containers and instances are given. Refreshed off the loop, ahead of expiry.
+containers and instances are given.
 
 Nothing of a secret is logged: botocore tells answers of its own at DEBUG, and is kept from it.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from dataclasses import dataclass
 from importlib.util import find_spec
-from secrets import token_hex
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from chunkside.gateway.errors import OriginNotAsked
+from chunkside.upstream.chain import Chain, Cloud, Found, LookupFailed
 
-log = logging.getLogger(__name__)
-
-# As botocore has it for its own clients.
-_AHEAD_SECONDS: Final = 900
-# What is signed is judged some time later, by another clock.
-_TOO_LATE_SECONDS: Final = 30
-_LOOK_AGAIN_SECONDS: Final = 5.0
-_LONGEST_WAIT_SECONDS: Final = 20.0
 _IN_FILES: Final = frozenset({"shared-credentials-file", "config-file"})
 
 
@@ -36,116 +26,13 @@ class Keys:
     token: str | None
 
 
-class Source(Protocol):
-    """Credentials as botocore gives them, which may block."""
-
-    method: str
-
-    def get_frozen_credentials(self) -> Any: ...
-
-
-class Chain:
-    """What the chain finds. `identity`: what names it in configuration, never a rotating secret.
-
-    `found`: what was found at the start; None where that is looked for once it is needed. What is
-    found later counts only if it is the same identity's: what is stored is kept apart by it.
-    """
-
-    def __init__(self, found: Found | None) -> None:
-        self._is_known = found is not None
-        # What nobody knows yet is nobody else's.
-        self.identity = f"aws {token_hex(8)}" if found is None else found.identity
-        self._found: Source | None = None if found is None else found.source
-        self._keys: Keys | None = None if found is None else found.keys
-        self._looking: asyncio.Task[None] | None = None
-        self._looked_at = float("-inf")
-        self._is_told = False
-
-    async def keys(self) -> Keys:
-        """Raises OriginNotAsked where there are none that are of use."""
-        if self._keys is None or self._expires_within(_AHEAD_SECONDS):
-            self._look(is_anew=False)
-        if self._keys is None or self._expires_within(_TOO_LATE_SECONDS):
-            await self._wait()
-        if self._keys is None or self._expires_within(0):
-            raise OriginNotAsked(
-                "AWS's chain of credentials gives none just now, so that nothing can be signed. "
-                "The log says why.",
-                reason="credentials",
-            )
-        return self._keys
-
-    async def keys_after(self, refused: Keys) -> Keys | None:
-        """What the chain finds in the place of what a store refused; None if nothing else."""
-        if self._keys == refused:
-            self._look(is_anew=True)
-            await self._wait()
-        return None if self._keys == refused else self._keys
-
-    def _expires_within(self, seconds: int) -> bool:
-        needs_refresh = getattr(self._found, "refresh_needed", None)
-        return needs_refresh is not None and bool(needs_refresh(seconds))
-
-    def _look(self, *, is_anew: bool) -> None:
-        """Has a thread look, unless one does or did a moment ago."""
-        now = asyncio.get_running_loop().time()
-        is_running = self._looking is not None and not self._looking.done()
-        if is_running or (now - self._looked_at < _LOOK_AGAIN_SECONDS and self._keys is not None):
-            return
-        self._looked_at = now
-        self._looking = asyncio.create_task(self._bring(is_anew=is_anew))
-
-    async def _wait(self) -> None:
-        if self._looking is not None:
-            await asyncio.wait({self._looking}, timeout=_LONGEST_WAIT_SECONDS)
-
-    async def _bring(self, *, is_anew: bool) -> None:
-        source = None if is_anew or self._found is None else self._found
-        try:
-            found = await asyncio.to_thread(_look_up, source)
-        except _errors() as error:
-            # What an error says may hold what was asked with.
-            self._say(f"AWS's chain of credentials failed: {type(error).__name__}")
-            return
-        if found is None:
-            self._say("AWS's chain of credentials finds none")
-        elif self._is_known and found.identity != self.identity:
-            self._say(f"AWS's chain finds {found.identity} now: restart to read with that")
-        else:
-            self._found, self._keys, self._is_told = found.source, found.keys, False
-
-    def _say(self, what: str) -> None:
-        if not self._is_told:
-            log.warning("%s", what)
-        self._is_told = True
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Found:
-    source: Source
-    keys: Keys
-    identity: str
-
-
 def is_installed() -> bool:
     return find_spec("botocore") is not None
 
 
-def find(*, is_required: bool) -> Chain | None:
-    """Looks for credentials, which may ask a metadata service and take a second or two. None where
-    there are none, or botocore isn't installed; `is_required`: then they are looked for again when
-    they are needed.
-    """
-    if not is_installed():
-        return None
-    try:
-        found = _look_up(None)
-    except _errors() as error:
-        log.warning("AWS's chain of credentials failed: %s", type(error).__name__)
-        found = None
-    if found is None:
-        return Chain(None) if is_required else None
-    return Chain(found)
+def find(*, is_required: bool) -> Chain[Keys] | None:
+    """As `Cloud.chain`; None also where botocore isn't installed."""
+    return AWS.chain(is_required=is_required) if is_installed() else None
 
 
 def region() -> str | None:
@@ -156,15 +43,18 @@ def region() -> str | None:
     return told if isinstance(told, str) else None
 
 
-def _look_up(source: Source | None) -> Found | None:
-    """What `source` gives by now, or the chain where that is None. Blocks."""
+def _look_up(held: Found[Keys] | None) -> Found[Keys] | None:
     session = _session()
-    source = source or session.get_credentials()
-    if source is None:
-        return None
-    frozen = source.get_frozen_credentials()
-    keys = Keys(frozen.access_key, frozen.secret_key, frozen.token)
-    return Found(source, keys, _identity_of(session, source.method, keys))
+    try:
+        source: Any = session.get_credentials() if held is None else held.source
+        if source is None:
+            return None
+        frozen = source.get_frozen_credentials()
+        keys = Keys(frozen.access_key, frozen.secret_key, frozen.token)
+        needs_refresh = getattr(source, "refresh_needed", lambda _: False)
+        return Found(keys, _identity_of(session, source.method, keys), source, needs_refresh)
+    except _errors() as error:
+        raise LookupFailed(type(error).__name__) from error
 
 
 def _identity_of(session: Any, method: str, keys: Keys) -> str:
@@ -189,3 +79,6 @@ def _errors() -> tuple[type[Exception], ...]:
     from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - an extra
 
     return BotoCoreError, ClientError, OSError, RuntimeError, ValueError, KeyError
+
+
+AWS: Final = Cloud("aws", "AWS's", _look_up)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from chunkside.core.credentials import is_signed
 from chunkside.core.fields import Fields
 from chunkside.core.request import SAFE_METHODS
 from chunkside.gateway.errors import OriginNonsense
 from chunkside.gateway.ports import Observer, OriginRequest
-from chunkside.upstream.aws import Chain
+from chunkside.upstream.chain import Chain
 from chunkside.upstream.credential import Credential, Line
 from chunkside.upstream.redirects import FOLLOWED_STATUSES, MOST_HOPS, Place, Redirects
 from chunkside.upstream.tls import Tls, TlsFiles
@@ -40,14 +40,14 @@ class Store(Protocol):
 @dataclass(frozen=True, slots=True)
 class Means:
     """What an origin is asked with. `credential`: the sidecar's own, if it has one. `redirects`:
-    those that are followed; None where all pass through. `chain`: what AWS's chain of credentials
-    found. `store`: the cloud that is asked, if it is one.
+    those that are followed; None where all pass through. `chain`: what a cloud's own chain of
+    credentials found. `store`: the cloud that is asked, if it is one.
     """
 
     tls: Tls = field(default_factory=lambda: Tls(TlsFiles()))
     credential: Credential | None = None
     redirects: Redirects | None = None
-    chain: Chain | None = None
+    chain: Chain[Any] | None = None
     store: Store | None = None
 
     @property

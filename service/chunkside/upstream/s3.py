@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
-from chunkside.core.buckets import bucket_of, error_code, has_key, names_missing_key
+from chunkside.core.buckets import bucket_of, error_code
 from chunkside.core.dates import http_date
-from chunkside.core.ranges import encoding_of
 from chunkside.core.request import SAFE_METHODS
-from chunkside.gateway.errors import BodyTorn, OriginNonsense, OriginUnreachable
 from chunkside.gateway.ports import Clock, Observer, OriginRequest
-from chunkside.upstream.aws import Chain, Keys
+from chunkside.upstream.absences import Judge, error_of
+from chunkside.upstream.aws import Keys
+from chunkside.upstream.chain import Chain
 from chunkside.upstream.hops import Ask
 from chunkside.upstream.signing import signed
 from chunkside.upstream.wire import HttpResponse
@@ -29,7 +29,6 @@ Addressing = Literal["auto", "path", "virtual"]
 _Lesson = Literal["region", "clock", "credentials"]
 
 FIRST_REGION: Final = "us-east-1"
-_LONGEST_ERROR: Final = 64 << 10
 _MOST_BUCKETS: Final = 1024
 _REGION: Final = re.compile(r"[a-z0-9-]{1,32}")
 _REGION_TOLD: Final = re.compile(rb"<Region>([a-z0-9-]{1,32})</Region>")
@@ -37,7 +36,6 @@ _REGION_TOLD: Final = re.compile(rb"<Region>([a-z0-9-]{1,32})</Region>")
 _HOST_LABEL: Final = re.compile(rb"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
 _ELSEWHERE: Final = frozenset({301, 307, 400})
 _REFUSED: Final = frozenset({400, 403})
-_ABSENT: Final = frozenset({404, 410})
 _TOO_SKEWED: Final = frozenset({b"RequestTimeTooSkewed", b"RequestExpired"})
 _OF_OLD_KEYS: Final = frozenset(
     {
@@ -89,9 +87,10 @@ class S3:
     """`chain`: whose credentials sign; None where nobody's do."""
 
     def __init__(
-        self, endpoint: S3Endpoint, chain: Chain | None, clock: Clock, observer: Observer
+        self, endpoint: S3Endpoint, chain: Chain[Keys] | None, clock: Clock, observer: Observer
     ) -> None:
         self._endpoint = endpoint
+        self._judge = Judge(endpoint.location)
         self._chain = chain
         self._clock = clock
         self._observer = observer
@@ -102,7 +101,7 @@ class S3:
         """Raises OriginError, also where an answer tells of an absence that is not the key's."""
         if request.is_signed:
             # Verbatim, to where it was signed for: whoever signed it chose the style.
-            return await self._judged(request, await ask(request, None))
+            return await self._judge.judged(request, await ask(request, None))
         learnt: set[_Lesson] = set()
         while True:
             spoken = _Spoken(self._region(request), await self._keys())
@@ -111,7 +110,7 @@ class S3:
                 lesson = await self._lesson(request, response, spoken)
                 may_repeat = request.method in SAFE_METHODS and request.content is None
                 if lesson is None or lesson in learnt or not may_repeat:
-                    return await self._judged(request, response)
+                    return await self._judge.judged(request, response)
                 await response.skip()
             except BaseException:
                 response.close()
@@ -120,7 +119,7 @@ class S3:
             self._observer.upstream_retried()
 
     async def _keys(self) -> Keys | None:
-        return None if self._chain is None else await self._chain.keys()
+        return None if self._chain is None else await self._chain.secret()
 
     def _region(self, request: OriginRequest) -> str:
         return self._regions.get(bucket_of(request.target)[0], self._endpoint.region)
@@ -154,7 +153,7 @@ class S3:
         status = response.head.status
         if status not in _ELSEWHERE and status not in _REFUSED:
             return None
-        body = b"" if request.method == "HEAD" else await _error(response)
+        body = b"" if request.method == "HEAD" else await error_of(response)
         if status in _ELSEWHERE and self._learn_region(request, response, spoken, body):
             return "region"
         if spoken.keys is None or self._chain is None or status not in _REFUSED:
@@ -165,7 +164,7 @@ class S3:
         if (code in _TOO_SKEWED or is_unsaid) and self._learn_clock(response):
             return "clock"
         if code in _OF_OLD_KEYS or is_unsaid:
-            newer = await self._chain.keys_after(spoken.keys)
+            newer = await self._chain.secret_after(spoken.keys)
             return None if newer is None else "credentials"
         return None
 
@@ -195,50 +194,9 @@ class S3:
         self._clock_ahead = ahead
         return True
 
-    # What an absence is.
-
-    async def _judged(self, request: OriginRequest, response: HttpResponse) -> HttpResponse:
-        """Raises OriginNonsense for a 404 that is not the key's: readers would take it for that."""
-        status = response.head.status
-        if status not in _ABSENT or request.method not in ("GET", "HEAD"):
-            return response
-        if request.method == "HEAD" and has_key(request.target):
-            # It says nothing more: a GET will.
-            return response
-        body = b"" if request.method == "HEAD" else await _error(response)
-        is_plain = not encoding_of(response.head.fields)
-        if is_plain and has_key(request.target) and names_missing_key(body):
-            return response
-        response.close()
-        code = error_code(body) or b"without a code"
-        raise OriginNonsense(self._not_an_absence(request, status, code.decode("latin-1")))
-
-    def _not_an_absence(self, request: OriginRequest, status: int, code: str) -> str:
-        bucket, where = bucket_of(request.target)[0].decode(), self._endpoint.location
-        is_of_bucket = code == "NoSuchBucket" or not has_key(request.target)
-        if is_of_bucket and bucket:
-            return (
-                f"The store {where} has no bucket {bucket} (it answered {status}): look at the "
-                "name in the target and in upstream, and at upstream_endpoint."
-            )
-        shown = code if re.fullmatch(r"[A-Za-z. ]{1,64}", code) else "another code"
-        return (
-            f"The store {where} answered {status} ({shown}), which doesn't say that the key is "
-            "missing: it is no absence."
-        )
-
 
 def host_of(location: str) -> str:
     """What Host says: the port only where it is not the scheme's own."""
     split = urlsplit(location)
     usual = {"http": 80, "https": 443}[split.scheme]
     return split.netloc.removesuffix(f":{usual}") if split.port == usual else split.netloc
-
-
-async def _error(response: HttpResponse) -> bytes:
-    """The body of an error, b"" of one that is too long. Raises OriginUnreachable."""
-    try:
-        return await response.read_ahead(_LONGEST_ERROR) or b""
-    except BodyTorn as torn:
-        response.close()
-        raise OriginUnreachable("The store broke off in the middle of its answer.") from torn

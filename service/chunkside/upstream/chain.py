@@ -1,0 +1,142 @@
+"""A cloud's own chain of credentials, by that cloud's own library: looked for in a thread, renewed
+ahead of expiry, never waited for while what is held will do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from secrets import token_hex
+from typing import Final, Generic, TypeVar
+
+from chunkside.gateway.errors import OriginNotAsked
+
+log = logging.getLogger(__name__)
+
+# As botocore has it for its own clients.
+_AHEAD_SECONDS: Final = 900
+# What is signed is judged some time later, by another clock.
+_TOO_LATE_SECONDS: Final = 30
+_LOOK_AGAIN_SECONDS: Final = 5.0
+_LONGEST_WAIT_SECONDS: Final = 20.0
+
+T = TypeVar("T")
+
+
+class LookupFailed(Exception):
+    """The text names the kind of fault alone: what a library says may hold what it asked with."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Found(Generic[T]):
+    """`secret`: what requests are signed with. `identity`: what names it in configuration, never a
+    rotating secret. `source`: what the library renews it by. `expires_within`: some seconds.
+    """
+
+    secret: T
+    identity: str
+    source: object
+    expires_within: Callable[[int], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Cloud(Generic[T]):
+    """`whose`: as in "AWS's". `look_up`, which may block, gives what there is by now: of what was
+    found before, or all anew. Raises LookupFailed.
+    """
+
+    name: str
+    whose: str
+    look_up: Callable[[Found[T] | None], Found[T] | None]
+
+    def chain(self, *, is_required: bool) -> Chain[T] | None:
+        """Looks for credentials, which may ask a metadata service and take a second or two. None
+        where there are none; `is_required`: then they are looked for again when they are needed.
+        """
+        try:
+            found = self.look_up(None)
+        except LookupFailed as error:
+            log.warning("%s chain of credentials failed: %s", self.whose, error)
+            found = None
+        return Chain(self, found) if found is not None or is_required else None
+
+
+class Chain(Generic[T]):
+    """What a cloud's chain finds.
+
+    `found`: what was found at the start; None where that is looked for once it is needed. What is
+    found later counts only if it is the same identity's: what is stored is kept apart by it.
+    """
+
+    def __init__(self, cloud: Cloud[T], found: Found[T] | None) -> None:
+        self._cloud = cloud
+        self._found = found
+        self._is_known = found is not None
+        # What nobody knows yet is nobody else's.
+        self.identity = f"{cloud.name} {token_hex(8)}" if found is None else found.identity
+        self._looking: asyncio.Task[None] | None = None
+        self._looked_at = float("-inf")
+        self._is_told = False
+
+    async def secret(self) -> T:
+        """Raises OriginNotAsked where there is none that is of use."""
+        if self._expires_within(_AHEAD_SECONDS):
+            self._look(is_anew=False)
+        if self._expires_within(_TOO_LATE_SECONDS):
+            await self._wait()
+        if self._found is None or self._expires_within(0):
+            raise OriginNotAsked(
+                f"{self._cloud.whose} chain of credentials gives none just now, so that nothing "
+                "can be signed. The log says why.",
+                reason="credentials",
+            )
+        return self._found.secret
+
+    async def secret_after(self, refused: T) -> T | None:
+        """What the chain finds in the place of what a store refused; None if nothing else."""
+        if self._held() == refused:
+            self._look(is_anew=True)
+            await self._wait()
+        return None if self._held() == refused else self._held()
+
+    def _held(self) -> T | None:
+        return None if self._found is None else self._found.secret
+
+    def _expires_within(self, seconds: int) -> bool:
+        """Also of what isn't there."""
+        return self._found is None or self._found.expires_within(seconds)
+
+    def _look(self, *, is_anew: bool) -> None:
+        """Has a thread look, unless one does or did a moment ago."""
+        now = asyncio.get_running_loop().time()
+        is_running = self._looking is not None and not self._looking.done()
+        is_recent = now - self._looked_at < _LOOK_AGAIN_SECONDS and self._found is not None
+        if is_running or is_recent:
+            return
+        self._looked_at = now
+        self._looking = asyncio.create_task(self._bring(None if is_anew else self._found))
+
+    async def _wait(self) -> None:
+        if self._looking is not None:
+            await asyncio.wait({self._looking}, timeout=_LONGEST_WAIT_SECONDS)
+
+    async def _bring(self, held: Found[T] | None) -> None:
+        whose = self._cloud.whose
+        try:
+            found = await asyncio.to_thread(self._cloud.look_up, held)
+        except LookupFailed as error:
+            self._say(f"{whose} chain of credentials failed: {error}")
+            return
+        if found is None:
+            self._say(f"{whose} chain of credentials finds none")
+        elif self._is_known and found.identity != self.identity:
+            self._say(f"{whose} chain finds {found.identity} now: restart to read with that")
+        else:
+            self._found, self._is_told = found, False
+
+    def _say(self, what: str) -> None:
+        if not self._is_told:
+            log.warning("%s", what)
+        self._is_told = True
