@@ -179,6 +179,7 @@ class CurrentRoutes:
 
     def _route(self, configured: ConfiguredRoute, way: _Way) -> OpenRoute:
         settings, ground = configured.settings, self._ground
+        route = route_of(configured, ground.secret, way.identity)
         edges = Edges(
             index=ground.index,
             policy=policy_of(configured, ground.index.limits.budget_bytes),
@@ -191,9 +192,9 @@ class CurrentRoutes:
             most_orphans=settings.upstream_connections // 2,
             audit_share=settings.audit_share,
             only_observes=settings.mode == "observe",
+            root=route.scope,
             shared=self.shared,
         )
-        route = route_of(configured, ground.secret, way.identity)
         return OpenRoute(configured, route, edges, Gateway(edges), way.close, way.credential)
 
 
