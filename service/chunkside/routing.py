@@ -44,6 +44,7 @@ from chunkside.upstream.redirects import Redirects
 from chunkside.upstream.root import Root
 from chunkside.upstream.s3 import FIRST_REGION, S3, S3Endpoint
 from chunkside.upstream.tls import Tls
+from chunkside.upstream.unused import AWS, find_unused
 from chunkside.upstream.wire import Times
 
 # What sets the date of an object itself, and never takes one from whoever puts it there.
@@ -212,7 +213,8 @@ def upstream_of(
     settings, address = configured.settings, configured.upstream
     observer = metrics.of(configured.prefix)
     if isinstance(address, BucketAddress):
-        store = S3(_endpoint(address, settings), means.chain, clock, observer)
+        unused = find_unused(AWS, configured.prefix, is_off=settings.upstream_auth == "none")
+        store = S3(_endpoint(address, settings), means.chain, clock, observer, unused)
         means = replace(means, store=store)
     if isinstance(address, DirectoryAddress):
         name = f"the directory of route {configured.prefix}"

@@ -419,8 +419,8 @@ async def test_an_array_that_may_not_be_read_is_not_vouched_for_by_its_group():
 
 
 async def test_what_is_remembered_of_documents_is_bounded(monkeypatch):
-    for name in ("_MOST_DOCUMENTS", "_MOST_PLACES"):
-        monkeypatch.setattr(refusals, name, 2)
+    for bound in ("_MOST_DOCUMENTS", "_MOST_PLACES"):
+        monkeypatch.setattr(refusals, bound, 2)
     house = a_house()
     for name in (b"p", b"q", b"r"):
         house.origin.put(b"/b/%b/zarr.json" % name, v3(2, 2))
