@@ -737,3 +737,32 @@ async def test_an_array_that_the_check_finds_rewritten_has_no_older_absences(hou
     house.origin.put(OTHER, b"of the new array")
     assert (await house.get(KEY)).status == 404
     assert (await house.get(OTHER)).body == b"of the new array"
+
+
+# Audits, and where the cache only observes.
+
+
+async def test_an_audit_takes_another_refusal_for_the_same_absence():
+    house = await a_house_that_read_it(ALL, audit_share=1.0)
+    await house.get(KEY)
+    assert (await house.get(KEY)).result == "negative_hit"
+    await house.settled()
+    assert house.record.audits == [("marker", "agree")]
+    house.origin.refusal = refusal(OF_READING)
+    assert (await house.get(KEY)).result == "negative_hit"
+    await house.settled()
+    assert house.record.audits[1:] == [("marker", "changed")]
+    assert house.entry(KEY) is None
+
+
+async def test_where_the_cache_only_observes_readers_get_the_origin_s_word():
+    house = await a_house_that_read_it(ALL, only_observes=True)
+    for method, key in (("GET", KEY), ("HEAD", OTHER), ("GET", b"/b/x/.zattrs")):
+        assert (await house.send(method, key)).status == 403
+        await house.settled()
+    assert isinstance(house.entry(KEY), Absent)
+    assert isinstance(house.entry(OTHER), Absent)
+    assert house.origin.count(path=b"/b/x/.zattrs") == 1
+    assert (await house.get(KEY)).status == 403
+    await house.settled()
+    assert house.record.audits == [("marker", "agree")]
