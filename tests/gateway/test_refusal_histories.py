@@ -27,10 +27,10 @@ CLIENTS, STEPS, PHASES = 5, 25, 3
 class Fickle(ListlessOrigin):
     """`denied`: those who may read nothing just now."""
 
-    def __init__(self, clock, record, dice):
+    def __init__(self, clock, record, dice, denied):
         super().__init__(clock, record)
         self.dice = dice
-        self.denied = set()
+        self.denied = denied
 
     async def _send_once(self, request):
         await turns(self.dice.randrange(8))
@@ -49,8 +49,12 @@ class History:
     def __init__(self, dice, scope, credentials):
         self.dice = dice
         policy = Policy(absent_statuses=BOTH, negative_scope=scope)
+        denied: set[bytes] = set()
+        self.denied = denied
         self.house = House(
-            policy=policy, credentials=credentials, upstream=lambda *of: Fickle(*of, dice)
+            policy=policy,
+            credentials=credentials,
+            upstream=lambda clock, record: Fickle(clock, record, dice, denied),
         )
         self.origin = self.house.origin
         for path, body in DOCUMENTS.items():
@@ -86,7 +90,7 @@ class History:
 
     async def lose(self):
         if self.dice.random() < 0.2:
-            self.origin.denied.add(self.dice.choice(WHO)[1])
+            self.denied.add(self.dice.choice(WHO)[1])
 
     async def wait(self):
         self.house.now.advance(self.dice.choice((3, 30, 400)))
@@ -97,7 +101,7 @@ class History:
             await self.house.settled()
             self.house.edges.index.check_invariants()
             # What is granted anew in the midst of a question is beyond knowing.
-            self.origin.denied.clear()
+            self.denied.clear()
         assert self.origin.open_answers == 0
 
 

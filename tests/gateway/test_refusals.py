@@ -216,7 +216,7 @@ async def test_a_check_that_fails_proves_nothing(house, what):
     house.origin.script(DOCUMENT, what)
     await passes_on(house)
     house.origin.behave()
-    house.now.advance(6)
+    house.now.advance(61)
     assert (await house.get(KEY)).status == 404
 
 
@@ -321,15 +321,67 @@ async def test_one_failed_check_answers_for_all_that_came_before_it(expired):
     assert checks(house) <= 4
 
 
-async def test_where_no_document_is_found_the_search_waits_a_while(house):
+async def test_where_no_document_is_found_few_are_asked_for_again(house):
     del house.origin.objects[DOCUMENT]
     await passes_on(house)
     asked_before = house.origin.count()
     for number in range(9):
         await passes_on(house, b"/b/x/c/1/%d" % number)
     assert house.origin.count() == asked_before + 9
-    house.origin.put(DOCUMENT, v3(2, 2))
     house.now.advance(6)
+    await passes_on(house)
+    assert house.origin.count() > asked_before + 10
+
+
+# Rights that come back.
+
+
+async def test_for_a_minute_after_a_refused_check_no_refusal_is_believed(expired):
+    house = await expired()
+    await passes_on(house)
+    house.origin.denies_all = False
+    for _ in range(9):
+        # The document can be read again; the store's machines may not all know that yet.
+        house.now.advance(6)
+        await passes_on(house)
+    assert house.origin.requests(path=DOCUMENT)[-1].status == 304
+    house.now.advance(6)
+    assert (await house.get(KEY)).status == 404
+
+
+async def test_each_refused_check_begins_the_minute_anew(expired):
+    house = await expired()
+    for _ in range(20):
+        house.now.advance(6)
+        await passes_on(house)
+    house.origin.denies_all = False
+    house.now.advance(50)
+    await passes_on(house)
+    house.now.advance(20)
+    assert (await house.get(KEY)).status == 404
+
+
+async def test_the_minute_holds_for_a_document_that_is_found_meanwhile():
+    house = a_house()
+    house.origin.denies_all = True
+    await passes_on(house)
+    house.origin.denies_all = False
+    house.now.advance(6)
+    gate = house.origin.hold(DOCUMENT)
+    readers = [house.start("GET", KEY)]
+    await gate.reached()
+    readers.append(house.start("GET", OTHER))
+    await house.until(lambda: house.origin.count(path=OTHER) == 1)
+    gate.open()
+    assert {(await each).status for each in readers} == {403}
+    house.now.advance(61)
+    assert (await house.get(KEY)).status == 404
+    await house.settled()
+
+
+async def test_an_origin_that_fails_a_check_is_no_reason_for_distrust(house):
+    house.origin.script(DOCUMENT, "refused", times=4)
+    await passes_on(house)
     assert (await house.get(KEY)).status == 404
 
 

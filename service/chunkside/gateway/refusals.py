@@ -35,9 +35,11 @@ from chunkside.gateway.waiting import Waiting
 
 _MOST_DOCUMENTS: Final = 4096
 _MOST_PLACES: Final = 1024
-# Where none was found, each further refusal would be followed by as many questions.
-_SEARCH_AGAIN_SECONDS: Final = 5.0
-_ABSENT: Final = frozenset({403, 404, 410})
+# Rights that come back don't come back everywhere at once: what was refused a moment before tells
+# nothing of what its array's document is answered a moment later.
+_DISTRUST_SECONDS: Final = 60.0
+_ASK_AGAIN_SECONDS: Final = 5.0
+_ABSENT: Final = frozenset({401, 403, 404, 410})
 
 
 class _Told(Enum):
@@ -50,25 +52,28 @@ class _Told(Enum):
     NOTHING = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class _Check:
-    """`number`: when it was sent, among all checks and refusals."""
+@dataclass(slots=True)
+class _Standing:
+    """Of a document, by its last check. `number`: when that was sent, among all checks and
+    refusals. `is_good`: it proves what was refused before. `refused_at`: boot-clock second of the
+    last check that didn't find the document; `asked_at`: of the last one.
+    """
 
-    number: int
-    is_good: bool
+    number: int = 0
+    is_good: bool = False
+    refused_at: float = float("-inf")
+    asked_at: float = float("-inf")
 
 
 @dataclass(slots=True)
 class _Place:
-    """The highest directory in which the document may lie. `failed`: the number of the last check
-    here that found none; `searched_at`: boot-clock second at which all were asked for in vain.
-    `users`: how many have a turn here, or wait for one.
+    """The highest directory in which the document may lie. `unknown`: the standing of documents
+    that nobody has found yet. `users`: how many have a turn here, or wait for one.
     """
 
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    unknown: _Standing = field(default_factory=_Standing)
     users: int = 0
-    failed: int = 0
-    searched_at: float = float("-inf")
 
 
 class Refusals:
@@ -81,8 +86,8 @@ class Refusals:
         self._waiting = waiting
         self._numbers = count(1)
         self._places: OrderedDict[CacheKey, _Place] = OrderedDict()
-        # Documents that told of a refused chunk's array, and how the last check of each ended.
-        self._known: OrderedDict[CacheKey, _Check] = OrderedDict()
+        # Documents that told of a refused chunk's array.
+        self._known: OrderedDict[CacheKey, _Standing] = OrderedDict()
 
     async def hid_absence(self, request: Request) -> bool:
         """Whether a refusal of `request`, which has just arrived, was that of a missing key."""
@@ -92,12 +97,10 @@ class Refusals:
             return False
         async with self._turn(documents) as place:
             known = next((each for each in documents if each.absence_key in self._known), None)
-            if known is None:
-                return place.failed < arrived and await self._check(request, place, None, documents)
-            last = self._known[known.absence_key]
-            if last.number > arrived:
-                return last.is_good
-            return await self._check(request, place, known, documents)
+            standing = place.unknown if known is None else self._known[known.absence_key]
+            if standing.number > arrived:
+                return standing.is_good
+            return await self._check(request, standing, known, documents)
 
     def _documents(self, request: Request) -> list[Request]:
         """What asks for each that may be the array's own, with the credential of `request`."""
@@ -148,33 +151,40 @@ class Refusals:
     async def _check(
         self,
         request: Request,
-        place: _Place,
+        standing: _Standing,
         known: Request | None,
         documents: Sequence[Request],
     ) -> bool:
-        """Asks for the document that is known, else for all of them, one after the other."""
-        number, now = next(self._numbers), self._edges.now().boot
-        may_search = now - place.searched_at >= _SEARCH_AGAIN_SECONDS
-        others = [each for each in documents if each is not known] if may_search else []
-        for document in [*([known] if known else []), *others]:
-            told = await self._ask(request, document)
-            if told is _Told.OWN:
-                if known is not None and document is not known:
-                    self._known.pop(known.absence_key, None)
-                self._note(document, _Check(number, is_good=True))
-                return True
-            if told is _Told.NOTHING:
-                break
-        else:
-            place.searched_at = now if may_search else place.searched_at
-        place.failed = number
-        if known is not None:
-            self._note(known, _Check(number, is_good=False))
-        return False
+        """Asks for the document that is known, then for the others, one after the other."""
+        now = self._edges.now().boot
+        is_trusted = now - standing.refused_at >= _DISTRUST_SECONDS
+        if not is_trusted and now - standing.asked_at < _ASK_AGAIN_SECONDS:
+            return False
+        number = next(self._numbers)
+        others = [each for each in documents if each is not known]
+        told, found = await self._search(request, others if known is None else [known, *others])
+        standing.asked_at = self._edges.now().boot
+        if found is None:
+            standing.number, standing.is_good = number, False
+            if told is _Told.NOT_OWN:
+                standing.refused_at = standing.asked_at
+            return False
+        if known is not None and found is not known:
+            self._known.pop(known.absence_key, None)
+        self._known[found.absence_key] = replace(standing, number=number, is_good=is_trusted)
+        self._known.move_to_end(found.absence_key)
+        return is_trusted
 
-    def _note(self, document: Request, check: _Check) -> None:
-        self._known[document.absence_key] = check
-        self._known.move_to_end(document.absence_key)
+    async def _search(
+        self, request: Request, documents: Sequence[Request]
+    ) -> tuple[_Told, Request | None]:
+        """The first document that is the chunk's own array's, and what was told last."""
+        told = _Told.NOT_OWN
+        for document in documents:
+            told = await self._ask(request, document)
+            if told is not _Told.NOT_OWN:
+                return told, document if told is _Told.OWN else None
+        return told, None
 
     async def _ask(self, request: Request, document: Request) -> _Told:
         held = choose(self._edges.known_of(document), document.fields)
