@@ -6,12 +6,21 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from chunkside.upstream.aws import Keys
 from tests.arrays.samples import zarr2, zarr3
 from tests.e2e.conftest import ANY_DISK
 from tests.plugins.requirements import find_client_program
+from tests.support.arrays import (
+    SHARDED,
+    Client,
+    opened,
+    read_all_at_once,
+    sharded_array,
+    sparse_array,
+)
 from tests.support.deadline import wait_for
 from tests.support.http_client import Response, exchange
 from tests.support.nginx import listless
@@ -119,6 +128,32 @@ def test_heads_and_ranges_are_told_of_it_too(sidecar: Sidecar, method: str) -> N
         assert exchange(sidecar.url, key, method, headers).status == 404
     sidecar.wait_idle()
     assert "detail=negative" in told(exchange(sidecar.url, "/era5/v/1.2", method, headers))
+
+
+@pytest.mark.client("zarr")
+@pytest.mark.parametrize(
+    "client",
+    [
+        pytest.param("fsspec", marks=pytest.mark.client("fsspec")),
+        pytest.param("obstore", marks=pytest.mark.client("obstore")),
+    ],
+)
+def test_zarr_python_reads_sparse_arrays_of_it(
+    store: Store, sidecar: Sidecar, client: Client
+) -> None:
+    sharded, shards = sharded_array()
+    for path, body in (sparse_array().objects | shards).items():
+        store.put(path.removeprefix("/"), body)
+    costs = []
+    for _ in range(3):
+        before = asked(sidecar, "chunk")
+        for values in read_all_at_once(f"{sidecar.url}/era5", client, 2):
+            np.testing.assert_array_equal(values, sparse_array().values)
+        with opened(f"{sidecar.url}/era5", client, name=SHARDED) as array:
+            np.testing.assert_array_equal(array[:], sharded)
+        sidecar.wait_idle()
+        costs.append(asked(sidecar, "chunk") - before)
+    assert costs[-1] == 0, costs
 
 
 @pytest.mark.parametrize("target", ["/era5/x/.zattrs", "/era5/y/c/0", "/nowhere/x/c/0", "/era5/a"])
