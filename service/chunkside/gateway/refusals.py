@@ -21,7 +21,7 @@ from typing import Final
 from chunkside.arrays.chunk_keys import is_chunk_of, own_documents
 from chunkside.core.buckets import has_key
 from chunkside.core.decision import Fill, Forward
-from chunkside.core.entry import Absent, Held
+from chunkside.core.entry import Absent, Held, Selected
 from chunkside.core.freshness import initial_age
 from chunkside.core.key import CacheKey, has_dot_segment
 from chunkside.core.policy import as_full_get, has_what_is_asked_for
@@ -39,7 +39,7 @@ _MOST_PLACES: Final = 1024
 # nothing of what its array's document is answered a moment later.
 _DISTRUST_SECONDS: Final = 60.0
 _ASK_AGAIN_SECONDS: Final = 5.0
-_ABSENT: Final = frozenset({401, 403, 404, 410})
+_NOT_READ: Final = frozenset({401, 403, 404, 410})
 
 
 class _Told(Enum):
@@ -194,7 +194,7 @@ class Refusals:
         except OriginError:
             return _Told.NOTHING
         try:
-            if reply.status in _ABSENT:
+            if reply.status in _NOT_READ:
                 return _Told.NOT_OWN
             # What stands in for the origin, or comes from another cache, is older than the refusal.
             is_new = reply.result in ("miss", "revalidated") and not initial_age(reply.fields)
@@ -210,7 +210,7 @@ class Refusals:
         return _Told.OWN if is_own else _Told.NOT_OWN
 
 
-def _to_be_validated(document: Request, held: object) -> Held | None:
+def _to_be_validated(document: Request, held: Selected | None) -> Held | None:
     """What is held of a document, if the origin can say that it still stands."""
     if not isinstance(held, Held) or not held.stored.has_validator:
         return None
