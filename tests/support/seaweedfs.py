@@ -21,24 +21,24 @@ ENVIRONMENT = {
     "AWS_SECRET_ACCESS_KEY": KEYS.secret_key,
     "AWS_EC2_METADATA_DISABLED": "true",
 }
-_CONFIG = {
-    "identities": [
-        {
-            "name": "reader",
-            "credentials": [{"accessKey": KEYS.access_key, "secretKey": KEYS.secret_key}],
-            "actions": ["Admin", "Read", "Write", "List", "Tagging"],
-        }
-    ]
-}
+
+
+def _identity(name: str, keys: Keys, *actions: str) -> dict[str, object]:
+    credentials = [{"accessKey": keys.access_key, "secretKey": keys.secret_key}]
+    return {"name": name, "credentials": credentials, "actions": actions}
 
 
 @contextmanager
-def seaweedfs(program: str, home: Path) -> Iterator[str]:
-    """An empty store, and its URL with no slash at its end."""
+def seaweedfs(program: str, home: Path, *readers: Keys) -> Iterator[str]:
+    """An empty store, and its URL with no slash at its end. `readers` may read and not list."""
     home.mkdir(parents=True, exist_ok=True)
     (home / "objects").mkdir()
     config = home / "s3.json"
-    config.write_text(json.dumps(_CONFIG), encoding="utf-8")
+    identities = [
+        _identity("owner", KEYS, "Admin", "Read", "Write", "List", "Tagging"),
+        *(_identity(keys.access_key, keys, "Read") for keys in readers),
+    ]
+    config.write_text(json.dumps({"identities": identities}), encoding="utf-8")
     port, flags = free_port(), [f"-filer.localSocket={home / 'filer.sock'}"]
     taken = [port]
     for name in ("master", "volume", "filer", "s3"):

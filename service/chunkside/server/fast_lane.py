@@ -313,7 +313,7 @@ class FastLane:
 
     def _absence(self, found: Absence, second: int) -> bytes:
         absent = found.absent
-        kind = absent.status, absent.allows_any_origin, found.body
+        kind = absent.told_status, absent.allows_any_origin, found.body
         known = self._absences.get(kind)
         if known is None:
             selected = head_of_absence(absent, found.body)
@@ -392,5 +392,5 @@ def _size(found: Absence | Bytes) -> int:
 
 def _status(found: Absence | Bytes) -> int:
     if isinstance(found, Absence):
-        return found.absent.status
+        return found.absent.told_status
     return 200 if found.part is None else 206
