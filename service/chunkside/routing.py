@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from chunkside.core.cors import Pages
-from chunkside.core.freshness import Policy
+from chunkside.core.freshness import SAYS_NOTHING, Policy, Said
 from chunkside.core.index import Index
 from chunkside.core.route import Route
 from chunkside.gateway.edges import Edges, Shared
@@ -27,6 +27,7 @@ from chunkside.settings import (
     client_credentials_of,
     differing,
     identity_of,
+    is_azure,
     may_sign,
     other_answers,
     resolve_max_body,
@@ -34,7 +35,8 @@ from chunkside.settings import (
     same_way,
     tls_files,
 )
-from chunkside.upstream import aws
+from chunkside.upstream import aws, azure_secrets
+from chunkside.upstream.azure import Azure, AzureEndpoint
 from chunkside.upstream.chain import Chain
 from chunkside.upstream.credential import Credential
 from chunkside.upstream.file import FileUpstream
@@ -49,8 +51,14 @@ from chunkside.upstream.wire import Times
 
 # What sets the date of an object itself, and never takes one from whoever puts it there.
 _OBJECT_STORES: Final = frozenset({"s3", "gs", "az"})
+# It goes before Range.
+_OWN_RANGE: Final = b"x-ms-range"
+_XML: Final = (b"Content-Type", b"application/xml")
 # Their clients look for the code.
-_NO_SUCH_KEY: Final = b"<Error><Code>NoSuchKey</Code></Error>"
+_NO_SUCH_KEY: Final = Said((_XML,), b"<Error><Code>NoSuchKey</Code></Error>")
+_BLOB_NOT_FOUND: Final = Said(
+    (_XML, (b"x-ms-error-code", b"BlobNotFound")), b"<Error><Code>BlobNotFound</Code></Error>"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +219,9 @@ def _chain(configured: ConfiguredRoute) -> Chain[Any] | None:
     match configured.upstream:
         case BucketAddress(scheme="s3"):
             return aws.find(is_required=is_required)
+        case BucketAddress(scheme="az", account=account):
+            file = configured.settings.upstream_auth_file
+            return azure_secrets.find(account, file, is_required=is_required)
         case _:
             return None
 
@@ -240,6 +251,9 @@ def upstream_of(
 def _store(
     address: BucketAddress, settings: RouteSettings, means: Means, clock: Clock, observer: Observer
 ) -> Store:
+    if is_azure(address):
+        endpoint = AzureEndpoint(address.location, address.prefix.encode())
+        return Azure(endpoint, means.chain, clock, observer)
     return S3(_endpoint(address, settings), means.chain, clock, observer)
 
 
@@ -271,7 +285,7 @@ def policy_of(configured: ConfiguredRoute, budget_bytes: int) -> Policy:
         forwards_cookies=settings.cookies == "forward",
         client_credentials=client_credentials_of(configured),
         is_object_store=_is_object_store(configured),
-        absence_body=_NO_SUCH_KEY if isinstance(configured.upstream, BucketAddress) else b"",
+        of_absence=_of_absence(configured),
         targeted=tuple(name.lower().encode() for name in settings.targeted_cache_control),
     )
 
@@ -279,6 +293,13 @@ def policy_of(configured: ConfiguredRoute, budget_bytes: int) -> Policy:
 def _is_object_store(configured: ConfiguredRoute) -> bool:
     upstream = configured.upstream
     return not isinstance(upstream, DirectoryAddress) and upstream.scheme in _OBJECT_STORES
+
+
+def _of_absence(configured: ConfiguredRoute) -> Said:
+    upstream = configured.upstream
+    if not isinstance(upstream, BucketAddress):
+        return SAYS_NOTHING
+    return _BLOB_NOT_FOUND if is_azure(upstream) else _NO_SUCH_KEY
 
 
 def _times(settings: RouteSettings) -> Times:
@@ -330,4 +351,5 @@ def route_of(configured: ConfiguredRoute, secret: bytes, identity: str | None = 
         identity=identity_of(configured) if identity is None else identity,
         client_credentials=client_credentials_of(configured),
         admits=upstream.scope.encode() if isinstance(upstream, BucketAddress) else None,
+        own_range=_OWN_RANGE if is_azure(upstream) else b"",
     )

@@ -7,6 +7,7 @@ from chunkside.core.decision import (
     Whole,
 )
 from chunkside.core.entry import Part
+from chunkside.core.freshness import Said
 from chunkside.core.heads import SelectedHead, head_of, head_of_absence
 from tests.core.samples import absent, fields, stored
 
@@ -88,5 +89,6 @@ def test_a_remembered_absence_keeps_its_cors_facts():
 
 
 def test_an_absence_says_what_readers_of_an_object_store_look_for():
-    told = head_of_absence(absent(), b"<Error/>")
-    assert told == SelectedHead(404, fields("Content-Type: application/xml"), 0, 8)
+    said = Said(((b"Content-Type", b"application/xml"), (b"X-Code", b"Gone")), b"<Error/>")
+    told = head_of_absence(absent(), said)
+    assert told == SelectedHead(404, fields("Content-Type: application/xml", "X-Code: Gone"), 0, 8)

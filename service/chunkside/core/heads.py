@@ -14,6 +14,7 @@ from chunkside.core.decision import (
 )
 from chunkside.core.entry import Absent, Part, Stored
 from chunkside.core.fields import Fields
+from chunkside.core.freshness import SAYS_NOTHING, Said
 
 # A 304 updates what a client holds, whose own content fields stay (RFC 9110 §15.4.5).
 _LEFT_OUT_OF_304 = frozenset({b"content-type", b"content-encoding", b"content-language"})
@@ -63,8 +64,7 @@ def without_checksums(fields: Fields) -> Fields:
     return Fields(line for line in fields if not line[0].lower().startswith(_CHECKSUMS))
 
 
-def head_of_absence(absent: Absent, body: bytes = b"") -> SelectedHead:
-    """`body`: what is said of it in XML, if anything."""
+def head_of_absence(absent: Absent, said: Said = SAYS_NOTHING) -> SelectedHead:
+    """`said`: of it, beside its status."""
     allowed = ((b"Access-Control-Allow-Origin", b"*"),) if absent.allows_any_origin else ()
-    told = ((b"Content-Type", b"application/xml"),) if body else ()
-    return SelectedHead(absent.status, Fields((*told, *allowed)), 0, len(body))
+    return SelectedHead(absent.status, Fields((*said.fields, *allowed)), 0, len(said.body))

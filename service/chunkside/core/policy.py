@@ -363,12 +363,15 @@ def wants_proof(request: Request, status: int, answered: Fields, policy: Policy)
     )
 
 
-def leaves_open_what_is_absent(request: Request, status: int, policy: Policy) -> bool:
+def leaves_open_what_is_absent(
+    request: Request, status: int, answered: Fields, policy: Policy
+) -> bool:
     """Whether a relayed answer may be of a bucket that is missing as well as of a key: a HEAD's has
-    no code. What a client signed for a HEAD nobody can ask by GET.
+    no code but Azure's. What a client signed for a HEAD nobody can ask by GET.
     """
     is_absence = policy.is_object_store and status in (404, 410)
-    return is_absence and request.method == "HEAD" and not request.is_signed
+    is_open = is_absence and request.method == "HEAD" and not request.is_signed
+    return is_open and b"x-ms-error-code" not in answered
 
 
 def touches_the_cache(request: Request) -> bool:

@@ -146,7 +146,7 @@ class Gateway:
         entry: Selected | None,
     ) -> Reply:
         reply = await self._passing.relay(request, content, forward, entry)
-        if leaves_open_what_is_absent(request, reply.status, self._edges.policy):
+        if leaves_open_what_is_absent(request, reply.status, reply.fields, self._edges.policy):
             return await self._waiting.tell_absence(request, reply)
         return self._seek_proof(request, reply)
 

@@ -140,6 +140,10 @@ class BucketAddress:
 OriginAddress = UpstreamAddress | DirectoryAddress | BucketAddress
 
 
+def is_azure(upstream: OriginAddress) -> bool:
+    return isinstance(upstream, BucketAddress) and upstream.scheme == "az"
+
+
 def root_of(upstream: OriginAddress) -> str:
     """The URL that what an upstream has begins with."""
     url = str(upstream)

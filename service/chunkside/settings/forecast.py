@@ -156,6 +156,8 @@ def _way_to_bucket(route: ConfiguredRoute, bucket: BucketAddress) -> str:
     signs = "are not signed"
     if may_sign(route):
         signs = f"are signed with what {cloud.whose} chain of credentials finds"
+        if route.settings.upstream_auth_file is not None:
+            signs = f"are signed with what {route.settings.upstream_auth_file} holds"
     return (
         f"the store is asked at {bucket.endpoint or bucket.location}, requests {signs}; its "
         f"clients use {own or 'the data port'} as endpoint, path style, without signing"
