@@ -56,8 +56,10 @@ _OWN_RANGE: Final = b"x-ms-range"
 _XML: Final = (b"Content-Type", b"application/xml")
 # Their clients look for the code.
 _NO_SUCH_KEY: Final = Said((_XML,), b"<Error><Code>NoSuchKey</Code></Error>")
+# Azure's own client fails where there is no message.
 _BLOB_NOT_FOUND: Final = Said(
-    (_XML, (b"x-ms-error-code", b"BlobNotFound")), b"<Error><Code>BlobNotFound</Code></Error>"
+    (_XML, (b"x-ms-error-code", b"BlobNotFound")),
+    b"<Error><Code>BlobNotFound</Code><Message>The blob does not exist.</Message></Error>",
 )
 
 

@@ -7,6 +7,7 @@ that was exchanged.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from email.utils import formatdate
 from typing import Final, Literal, assert_never
@@ -34,6 +35,13 @@ _OF_VERSION: Final = frozenset({b"x-ms-version"})
 _REPLACED: Final = frozenset({b"authorization", b"date", b"x-ms-date"})
 # The answer repeats it, and others may get that answer.
 _OF_ONE_CLIENT: Final = frozenset({b"x-ms-client-request-id", b"x-ms-return-client-request-id"})
+_SUFFIX: Final = re.compile(rb"bytes=-([0-9]{1,18})", re.IGNORECASE)
+_OF_A_PART: Final = frozenset(
+    {
+        *(b"range", b"if-range", b"if-match", b"if-none-match"),
+        *(b"if-modified-since", b"if-unmodified-since"),
+    }
+)
 _REFUSED: Final = frozenset({401, 403})
 # The last is what emulators say to a wrong signature.
 _OF_OLD_SECRETS: Final = frozenset(
@@ -71,6 +79,25 @@ class Azure:
         """Raises OriginError, also where an answer tells of an absence that is not the key's."""
         if request.is_signed:
             return await self._judge.judged(request, await ask(request, None))
+        if request.method == "GET" and (suffix := _SUFFIX.fullmatch(_range_of(request))):
+            request = await self._from_the_front(request, int(suffix[1]), ask)
+        return await self._send(request, ask)
+
+    async def _from_the_front(self, request: OriginRequest, last: int, ask: Ask) -> OriginRequest:
+        """A range of the last bytes as Azure knows ranges: by where it begins, which takes the
+        length. What is no such part any more when it comes is seen by its place.
+        """
+        bare = replace(request, fields=request.fields.without(_OF_A_PART))
+        head = await self._send(replace(bare, method="HEAD"), ask)
+        length = head.head.length if head.head.status == 200 else None
+        await head.skip()
+        if not length or not last:
+            return request if length else bare
+        told = b"bytes=%d-%d" % (max(0, length - last), length - 1)
+        fields = request.fields.without(frozenset({b"range"})).plus((b"Range", told))
+        return replace(request, fields=fields)
+
+    async def _send(self, request: OriginRequest, ask: Ask) -> HttpResponse:
         learnt: set[_Lesson] = set()
         while True:
             secret = None if self._chain is None else await self._chain.secret()
@@ -143,6 +170,10 @@ class Azure:
             return False
         self._clock_ahead = ahead
         return True
+
+
+def _range_of(request: OriginRequest) -> bytes:
+    return request.fields.get(b"range") or b""
 
 
 def _of_this_version(fields: Fields) -> Fields:
