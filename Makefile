@@ -28,7 +28,7 @@ help:
 	@echo 'make image                           the container image (BASE_IMAGE=tag@sha256:..., EXTRAS=demo, ARGS=--tag=...)'
 	@echo 'make image-test                      build the image and run it as a pod would; install wheel and sdist'
 	@echo 'make dist | sbom                     wheel and sdist; what is in the image, as CycloneDX'
-	@echo 'make clients                         readers of many kinds and two S3 stores for end-to-end tests'
+	@echo 'make clients                         readers of many kinds, two S3 stores and one of Azure'"'"'s for end-to-end tests'
 	@echo 'make suite                           the public suite of HTTP cache tests (by npm)'
 	@echo 'make chart                           both charts, checked and packed into dist/'
 	@echo 'make chart-tools                     Helm, and what judges the charts in tests'
@@ -127,6 +127,8 @@ clients: need-python
 	@$(PYTHON) scripts/venv.py --without-package .venv-gcs locks/gcs.txt
 	@if command -v npm >/dev/null; then set -x; cd tests/web_clients && npm ci --ignore-scripts --no-audit --no-fund; \
 	else echo 'zarrita and geotiff.js are left out: they need Node.js and npm' >&2; fi
+	@if command -v npm >/dev/null; then set -x; cd tests/azurite && npm ci --ignore-scripts --no-audit --no-fund; \
+	else echo 'Azurite is left out: it needs Node.js and npm' >&2; fi
 
 suite:
 	@command -v npm >/dev/null || { echo 'make suite needs Node.js and npm' >&2; exit 2; }

@@ -1,25 +1,28 @@
 """Azurite as a real blob storage of Azure's, which checks signatures."""
 
+import base64
+import hmac
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from email.utils import formatdate
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from chunkside.core.fields import Fields
 from chunkside.upstream.azure_secrets import AccountKey
 from chunkside.upstream.shared_key import shared_key
+from tests.clients.readers import AZURE_ACCOUNT as ACCOUNT
+from tests.clients.readers import AZURE_KEY as KEY_TEXT
 from tests.support.deadline import DEADLINE_SECONDS, wait_for
 from tests.support.http_client import Response, exchange
 from tests.support.nginx import answers, free_port
 
-ACCOUNT = "devstoreaccount1"
-KEY = AccountKey(ACCOUNT, b"not the emulator's well-known key")
-KEY_TEXT = "bm90IHRoZSBlbXVsYXRvcidzIHdlbGwta25vd24ga2V5"
+KEY = AccountKey(ACCOUNT, base64.b64decode(KEY_TEXT))
 VERSION = ("x-ms-version", "2023-11-03")
 # Nothing that would look for a metadata service.
+PUBLIC = ("x-ms-blob-public-access", "container")
 NOBODY = {"AZURE_TOKEN_CREDENTIALS": "EnvironmentCredential"}
 ENVIRONMENT = NOBODY | {"AZURE_STORAGE_ACCOUNT_KEY": KEY_TEXT}
 
@@ -81,8 +84,18 @@ def make_container(url: str, name: str, *more: tuple[str, str]) -> None:
     assert told.status == 201, (name, told)
 
 
-def upload(url: str, container: str, folder: Path) -> None:
-    """Makes a private container of all files beneath a folder."""
-    make_container(url, container)
+def upload(url: str, container: str, folder: Path, *more: tuple[str, str]) -> None:
+    """Makes a container of all files beneath a folder; a private one, unless told otherwise."""
+    make_container(url, container, *more)
     for file in sorted(each for each in folder.rglob("*") if each.is_file()):
         put(url, f"/{container}/{quote(str(file.relative_to(folder)))}", file.read_bytes())
+
+
+def sas(permissions: str = "rl", key: AccountKey = KEY, seconds: float = 3600.0) -> str:
+    """A signature by the account's key that lets whoever brings it do this with all it has."""
+    ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + seconds))
+    told = {"sv": VERSION[1], "ss": "b", "srt": "sco", "sp": permissions, "se": ends}
+    order = (told["sp"], told["ss"], told["srt"], "", told["se"], "", "", told["sv"], "", "")
+    to_sign = "\n".join((key.account, *order))
+    mac = base64.b64encode(hmac.digest(key.key, to_sign.encode(), "sha256")).decode()
+    return urlencode(told | {"sig": mac})
