@@ -166,27 +166,21 @@ def s3(
 
 
 @pytest.fixture(scope="module")
-def azure(
+def az(
     samples: Samples,
     running: ExitStack,
     tmp_path_factory: pytest.TempPathFactory,
     pytestconfig: pytest.Config,
-) -> str:
-    """An emulator of Azure's storage, with a public container and a private one of the same."""
+) -> Pair:
+    """A public container of Azure's emulator, and a sidecar that reads it without a credential."""
     program = find_client_program("azurite-blob", pytestconfig.rootpath)
     assert program is not None
-    url = running.enter_context(azurite(program, tmp_path_factory.mktemp("azurite")))
-    azure_upload(url, BUCKET, samples.folder, PUBLIC)
-    return url
-
-
-@pytest.fixture(scope="module")
-def az(azure: str, running: ExitStack, tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    """A public container, and a sidecar that reads it without a credential."""
     home = tmp_path_factory.mktemp("az")
-    flags = (*ANY_DISK, "--upstream-endpoint", azure, "--upstream-auth", "none")
+    url = running.enter_context(azurite(program, home / "store"))
+    azure_upload(url, BUCKET, samples.folder, PUBLIC)
+    flags = (*ANY_DISK, "--upstream-endpoint", url, "--upstream-auth", "none")
     sidecar = Sidecar(f"az://{AZURE_ACCOUNT}/{BUCKET}", home / "cache", flags)
-    return Pair(f"{azure}/{AZURE_ACCOUNT}", running.enter_context(sidecar))
+    return Pair(f"{url}/{AZURE_ACCOUNT}", running.enter_context(sidecar))
 
 
 _NEEDS = {

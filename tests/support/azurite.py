@@ -13,12 +13,12 @@ from urllib.parse import quote, urlencode
 from chunkside.core.fields import Fields
 from chunkside.upstream.azure_secrets import AccountKey
 from chunkside.upstream.shared_key import shared_key
-from tests.clients.readers import AZURE_ACCOUNT as ACCOUNT
-from tests.clients.readers import AZURE_KEY as KEY_TEXT
+from tests.clients.readers import AZURE_ACCOUNT, AZURE_KEY
 from tests.support.deadline import DEADLINE_SECONDS, wait_for
 from tests.support.http_client import Response, exchange
 from tests.support.nginx import answers, free_port
 
+ACCOUNT, KEY_TEXT = AZURE_ACCOUNT, AZURE_KEY
 KEY = AccountKey(ACCOUNT, base64.b64decode(KEY_TEXT))
 VERSION = ("x-ms-version", "2023-11-03")
 # Nothing that would look for a metadata service.

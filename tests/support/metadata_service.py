@@ -3,7 +3,7 @@
 import base64
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -70,8 +70,8 @@ class MetadataService:
 
 
 @contextmanager
-def metadata_service(service: MetadataService | None = None):
-    service = service or MetadataService()
+def metadata_service() -> Iterator[MetadataService]:
+    service = MetadataService()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

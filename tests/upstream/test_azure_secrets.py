@@ -134,6 +134,7 @@ async def test_a_file_goes_before_the_environment_and_is_read_again(monkeypatch,
     file.write_text(KEY)
     # What is held is handed out while a thread looks.
     assert await found.secret() == AccountKey("data", b"o" * 64)
+    assert found._looking is not None
     await found._looking
     assert await found.secret() == first
 
@@ -146,8 +147,10 @@ async def test_while_a_file_is_of_no_use_what_was_read_goes_on_counting(
     file = tmp_path / "key"
     file.write_text(KEY)
     found = find("data", file, is_required=True)
+    assert found is not None
     file.write_text("s3cr3t, and no key")
     for _ in range(3):
         assert await found.secret() == AccountKey("data", b"k" * 64)
+        assert found._looking is not None
         await found._looking
     assert caplog.text.count("no account key") == 1 and "s3cr3t" not in caplog.text

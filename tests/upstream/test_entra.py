@@ -19,6 +19,17 @@ _AZURE = (
 )
 
 
+def found_chain(*, is_required=False):
+    found = find("data", None, is_required=is_required)
+    assert found is not None
+    return found
+
+
+async def settled(chain):
+    assert chain._looking is not None
+    await chain._looking
+
+
 @pytest.fixture
 def service(monkeypatch):
     for name in _AZURE:
@@ -38,8 +49,8 @@ def test_where_nothing_points_anywhere_and_none_is_found_nobody_signs(service, m
 
 
 async def test_a_managed_identity_is_known_by_what_its_token_names(service):
-    found = find("data", None, is_required=False)
-    assert found is not None and found.identity == f"azure {TENANT} {READER}"
+    found = found_chain()
+    assert found.identity == f"azure {TENANT} {READER}"
     assert await found.secret() == Token(service.tokens[0])
     assert service.asked == [
         {"api-version": ["2018-02-01"], "resource": ["https://storage.azure.com"]}
@@ -96,26 +107,26 @@ async def test_a_token_is_renewed_ahead_of_expiry_and_nobody_waits_for_a_slow_se
     service.gate = lambda: gate.wait(20)
     # Within the quarter of an hour in which it is looked for, and that in which it is still held.
     service.lives = 200
-    found = find("data", None, is_required=False)
+    found = found_chain()
     gate.clear()
     service.lives = 86_400
     for _ in range(3):
         assert await found.secret() == Token(service.tokens[0])
     gate.set()
-    await found._looking
+    await settled(found)
     assert await found.secret() == Token(service.tokens[1])
 
 
 async def test_one_that_expired_is_waited_for(service):
     service.lives = 10
-    found = find("data", None, is_required=False)
+    found = found_chain()
     service.lives = 86_400
     assert await found.secret() == Token(service.tokens[1])
 
 
 async def test_where_it_cant_be_renewed_it_is_used_to_its_end(service, caplog):
     service.lives = 20
-    found = find("data", None, is_required=False)
+    found = found_chain()
     service.answer = (400, b"{}")
     assert await found.secret() == Token(service.tokens[0])
     found._found = None
@@ -125,7 +136,7 @@ async def test_where_it_cant_be_renewed_it_is_used_to_its_end(service, caplog):
 
 
 async def test_what_a_store_refuses_is_asked_for_anew(service):
-    found = find("data", None, is_required=False)
+    found = found_chain()
     first = await found.secret()
     second = await found.secret_after(first)
     assert second == Token(service.tokens[1]) != first
@@ -135,8 +146,7 @@ async def test_what_a_store_refuses_is_asked_for_anew(service):
 
 async def test_a_required_one_is_looked_for_when_it_is_needed(service):
     service.answer = (400, b"{}")
-    found = find("data", None, is_required=True)
-    assert found is not None
+    found = found_chain(is_required=True)
     with pytest.raises(OriginNotAsked):
         await found.secret()
     service.answer = None
