@@ -178,14 +178,14 @@ def _zarr_obstore_gcs(url: str) -> Any:
     return _zarr_on(store)
 
 
-@reader("zarr over obstore, Azure", "zarr", "obstore", module="obstore")
+@reader("zarr over obstore, Azure", "zarr", "obstore", origin="az", module="obstore")
 def _zarr_obstore_azure(url: str) -> Any:
     import obstore.store
 
     store = obstore.store.AzureStore(
         BUCKET,
         prefix="sparse.zarr",
-        account_name="account",
+        account_name=AZURE_ACCOUNT,
         endpoint=url,
         skip_signature=True,
         client_options={"allow_http": True},

@@ -26,7 +26,7 @@ from tests.support.moto import moto, upload
 from tests.support.nginx import nginx
 from tests.support.seaweedfs import ENVIRONMENT, seaweedfs
 from tests.support.seaweedfs import upload as seaweed_upload
-from tests.support.sidecar import Sidecar
+from tests.support.sidecar import Sidecar, run_command
 
 ROOT = Path(__file__).resolve().parents[2]
 WEB_CLIENTS = ROOT / "tests/web_clients"
@@ -353,6 +353,25 @@ def test_a_private_container_is_read_without_a_credential_and_once(
     assert_warm(cold, container.asked() - before - cold, frozenset())
     straight = f"/{AZURE_ACCOUNT}/{BUCKET}/sparse.zarr/zarr.json"
     assert exchange(container.origin, straight).status in (403, 404)
+
+
+@pytest.mark.client("azurite-blob")
+def test_an_array_of_a_container_is_warmed_and_told_of_by_its_own_url(
+    container: Pair, samples: Samples, python_with: Callable[[str], str]
+) -> None:
+    array, sidecar = f"az://{AZURE_ACCOUNT}/{BUCKET}/sparse.zarr", container.sidecar
+    container.forget()
+    told = run_command("warm", array, "--data", sidecar.url, "--admin", sidecar.admin_url)
+    assert told.returncode == 0, told.stdout + told.stderr
+    warmed = container.asked()
+    command = (python_with("icechunk"), "-m", "tests.clients.readers", "zarr over obstore, Azure")
+    assert run(*command, sidecar.url)["digests"] == [samples.digests["sparse"]]
+    assert_warm(warmed, container.asked() - warmed, frozenset())
+    for words in (("map", array), ("why", f"{array}/c/0/0")):
+        told = run_command(*words, "--admin", sidecar.admin_url)
+        assert told.returncode == 0 and f"/{BUCKET}/sparse.zarr" in told.stdout, told
+    info = json.loads(exchange(sidecar.admin_url, "/info").body)
+    assert info["upstream"] == f"az://{AZURE_ACCOUNT}/{BUCKET}"
 
 
 @dataclass(frozen=True)

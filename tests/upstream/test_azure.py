@@ -8,7 +8,7 @@ from email.utils import formatdate
 import pytest
 
 from chunkside.core.fields import Fields
-from chunkside.gateway.errors import OriginNonsense
+from chunkside.gateway.errors import OriginNonsense, OriginUnreachable
 from chunkside.gateway.ports import Content
 from chunkside.upstream.azure import VERSION, Azure, AzureEndpoint
 from chunkside.upstream.azure_secrets import AccountKey, Sas
@@ -298,7 +298,7 @@ def head_of(length):
         (b"bytes=-3", 10, b"bytes=7-9"),
         (b"bytes=-30", 10, b"bytes=0-9"),
         (b"bytes=-3", 0, None),
-        (b"bytes=-0", 10, b"bytes=-0"),
+        (b"bytes=-0", None, b"bytes=-0"),
         (b"bytes=7-", None, b"bytes=7-"),
         (b"bytes=0-1,-3", None, b"bytes=0-1,-3"),
     ],
@@ -312,8 +312,37 @@ async def test_a_range_of_the_last_bytes_is_asked_by_its_place(visit, asked, len
         assert all(field(each, b"authorization") == b"Bearer t0ken" for each in origin.heard)
         assert field(last, b"range") == sent
 
-    answers = [answer(206, b"x")] if length is None else [head_of(length), answer(206, b"x")]
+    place = (sent or b"").replace(b"bytes=", b"Content-Range: bytes ")
+    told = answer(206 if length else 200, b"x", *([place + b"/%d" % length] if length else []))
+    answers = [told] if length is None else [head_of(length), told]
     await visit(scenario, *answers, credentials=chain(TOKEN))
+
+
+async def test_other_bytes_than_the_last_are_not_passed_on_as_such(visit):
+    async def scenario(shop, origin):
+        with pytest.raises(OriginUnreachable, match="exchanged"):
+            await shop.read(get((b"Range", b"bytes=-3")))
+
+    grown = answer(206, b"xyz", b"Content-Range: bytes 7-9/12")
+    await visit(scenario, head_of(10), grown)
+
+
+async def test_where_the_length_isnt_told_the_whole_is_not_asked_for_in_its_place(visit):
+    async def scenario(shop, origin):
+        with pytest.raises(OriginUnreachable, match="503"):
+            await shop.read(get((b"Range", b"bytes=-3")))
+        assert [each.method for each in origin.heard] == ["HEAD"]
+
+    await visit(scenario, answer(503))
+
+
+async def test_a_range_of_what_is_refused_says_why(visit):
+    async def scenario(shop, origin):
+        asked = get((b"Range", b"bytes=-3"))
+        assert await shop.read(asked) == (403, xml(b"AuthorizationFailure"))
+        assert field(origin.heard[-1], b"range") is None
+
+    await visit(scenario, told(b"AuthorizationFailure", 403))
 
 
 async def test_a_range_of_what_is_absent_is_an_absence(visit):

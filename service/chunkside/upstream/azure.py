@@ -15,13 +15,16 @@ from typing import Final, Literal, assert_never
 from chunkside.core.buckets import error_code
 from chunkside.core.dates import http_date
 from chunkside.core.fields import Fields
+from chunkside.core.ranges import part_answered
 from chunkside.core.request import SAFE_METHODS
+from chunkside.gateway.errors import OriginUnreachable
 from chunkside.gateway.ports import Clock, Observer, OriginRequest
 from chunkside.upstream.absences import ERROR_CODE, Judge, error_of
 from chunkside.upstream.azure_secrets import AccountKey, Sas, Secret
 from chunkside.upstream.chain import Chain
 from chunkside.upstream.entra import Token
 from chunkside.upstream.hops import Ask
+from chunkside.upstream.retries import RETRIED_STATUSES
 from chunkside.upstream.shared_key import shared_key
 from chunkside.upstream.wire import HttpResponse
 
@@ -35,7 +38,7 @@ _OF_VERSION: Final = frozenset({b"x-ms-version"})
 _REPLACED: Final = frozenset({b"authorization", b"date", b"x-ms-date"})
 # The answer repeats it, and others may get that answer.
 _OF_ONE_CLIENT: Final = frozenset({b"x-ms-client-request-id", b"x-ms-return-client-request-id"})
-_SUFFIX: Final = re.compile(rb"bytes=-([0-9]{1,18})", re.IGNORECASE)
+_SUFFIX: Final = re.compile(rb"bytes=-([1-9][0-9]{0,17})", re.IGNORECASE)
 _OF_A_PART: Final = frozenset(
     {
         *(b"range", b"if-range", b"if-match", b"if-none-match"),
@@ -79,21 +82,35 @@ class Azure:
         """Raises OriginError, also where an answer tells of an absence that is not the key's."""
         if request.is_signed:
             return await self._judge.judged(request, await ask(request, None))
-        if request.method == "GET" and (suffix := _SUFFIX.fullmatch(_range_of(request))):
-            request = await self._from_the_front(request, int(suffix[1]), ask)
+        asked = request.fields.get(b"range") or b""
+        if request.method == "GET" and (suffix := _SUFFIX.fullmatch(asked)):
+            return await self._last_bytes(request, int(suffix[1]), ask)
         return await self._send(request, ask)
 
-    async def _from_the_front(self, request: OriginRequest, last: int, ask: Ask) -> OriginRequest:
-        """A range of the last bytes as Azure knows ranges: by where it begins, which takes the
-        length. What is no such part any more when it comes is seen by its place.
+    async def _last_bytes(self, request: OriginRequest, count: int, ask: Ask) -> HttpResponse:
+        """Azure knows no range of the last bytes: they are asked for by their place, which takes
+        the length.
         """
+        asked = request.fields.combined(b"range")
+        response = await self._send(await self._by_place(request, count, ask), ask)
+        if response.head.status != 206 or part_answered(asked, response.head.fields) is not None:
+            return response
+        response.close()
+        raise OriginUnreachable(
+            "The blob was exchanged while its last bytes were asked for."
+        )
+
+    async def _by_place(self, request: OriginRequest, count: int, ask: Ask) -> OriginRequest:
         bare = replace(request, fields=request.fields.without(_OF_A_PART))
         head = await self._send(replace(bare, method="HEAD"), ask)
-        length = head.head.length if head.head.status == 200 else None
+        status, length = head.head.status, head.head.length
         await head.skip()
-        if not length or not last:
-            return request if length else bare
-        told = b"bytes=%d-%d" % (max(0, length - last), length - 1)
+        if status in RETRIED_STATUSES:
+            raise OriginUnreachable(f"The store answered {status} when it was asked for a length.")
+        if status != 200 or not length:
+            # A GET says the same, and why.
+            return bare
+        told = b"bytes=%d-%d" % (max(0, length - count), length - 1)
         fields = request.fields.without(frozenset({b"range"})).plus((b"Range", told))
         return replace(request, fields=fields)
 
@@ -170,10 +187,6 @@ class Azure:
             return False
         self._clock_ahead = ahead
         return True
-
-
-def _range_of(request: OriginRequest) -> bytes:
-    return request.fields.get(b"range") or b""
 
 
 def _of_this_version(fields: Fields) -> Fields:
