@@ -69,7 +69,7 @@ def told(answer: Response) -> str:
 
 
 def test_it_signs_for_everybody_and_asks_once(store: str, sidecar: Sidecar) -> None:
-    assert exchange(store, f"/{ACCOUNT}/era5/x/c/0").status in (403, 404)
+    assert exchange(store, f"/{ACCOUNT}/era5/x/c/0").status == 403
     first = exchange(sidecar.url, "/era5/x/c/0")
     assert (first.status, first.body) == (200, BODY)
     sidecar.wait_idle()
@@ -145,7 +145,7 @@ def test_a_public_container_is_read_without_a_credential(store: str, tmp_path: P
             sidecar.wait_idle()
         # Of a private one nobody is told whether it is there.
         refused = exchange(sidecar.url, "/era5/x/c/0")
-        assert refused.status in (403, 502) and "; hit" not in told(refused)
+        assert refused.status == 403 and "; hit" not in told(refused)
 
 
 @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ def test_another_identity_finds_nothing_of_what_one_has_stored(store: str, tmp_p
         exchange(sidecar.url, "/era5/x/c/0")
         sidecar.wait_idle()
     with Sidecar(UPSTREAM, tmp_path, flags, NOBODY) as sidecar:
-        assert exchange(sidecar.url, "/era5/x/c/0").status in (403, 502)
+        assert exchange(sidecar.url, "/era5/x/c/0").status == 403
     with_sas = NOBODY | {"AZURE_STORAGE_SAS_TOKEN": sas()}
     with Sidecar(UPSTREAM, tmp_path, flags, with_sas) as sidecar:
         assert "fwd=uri-miss" in told(exchange(sidecar.url, "/era5/x/c/0"))
@@ -453,5 +453,5 @@ def test_while_there_is_no_token_required_ones_are_503_and_others_anonymous(
     service.answer = (400, b"{}")
     with Sidecar(f"az://{ACCOUNT}", tmp_path / "b", flags, service.environment()) as sidecar:
         assert exchange(sidecar.url, "/public/x/c/0").body == BODY
-        assert exchange(sidecar.url, "/era5/x/c/0").status in (403, 502)
+        assert exchange(sidecar.url, "/era5/x/c/0").status == 403
         assert "Azure's chain of credentials failed: ClientAuthenticationError" in sidecar.stderr()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from chunkside.core.dates import http_date
 from chunkside.core.directives import delta_seconds, told_by
@@ -19,9 +19,10 @@ HEURISTICALLY_CACHEABLE: Final = frozenset({200, 203, 300, 301, 308, 404, 405, 4
 _LONGEST_HEURISTIC_SECONDS: Final = 86_400.0
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """A body, and the fields that go with it."""
+class Said(NamedTuple):
+    """A body, and the fields that go with it. Every hit looks its head up by it, so it is of what
+    is hashed quickest.
+    """
 
     fields: tuple[tuple[bytes, bytes], ...] = ()
     body: bytes = b""

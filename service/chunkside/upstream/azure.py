@@ -96,9 +96,7 @@ class Azure:
         if response.head.status != 206 or part_answered(asked, response.head.fields) is not None:
             return response
         response.close()
-        raise OriginUnreachable(
-            "The blob was exchanged while its last bytes were asked for."
-        )
+        raise OriginUnreachable("The blob was exchanged while its last bytes were asked for.")
 
     async def _by_place(self, request: OriginRequest, count: int, ask: Ask) -> OriginRequest:
         bare = replace(request, fields=request.fields.without(_OF_A_PART))
