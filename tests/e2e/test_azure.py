@@ -1,7 +1,8 @@
 """A private container of a store that refuses wrong signatures, behind a sidecar that signs."""
 
+import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -336,6 +337,40 @@ def test_writes_go_through_and_drop_what_they_name(store: str, tmp_path: Path) -
         assert exchange(sidecar.url, copy).status == 404
         # None of it was said of anything else.
         assert held(other) and held(names[0])
+
+
+CLIENT = """
+import os, sys
+import adlfs
+
+url, account = sys.argv[1:]
+store = adlfs.AzureBlobFileSystem(
+    connection_string=f"BlobEndpoint={url};AccountName={account};AccountKey=dGhlaXJz"
+)
+big = os.urandom(9_000_000)
+with store.open("era5/c/big", "wb", block_size=4_000_000) as file:
+    for place in range(0, len(big), 3_000_000):
+        file.write(big[place : place + 3_000_000])
+assert store.cat("era5/c/big") == big
+for content in (b"1", b"22", b""):
+    store.pipe("era5/c/small", content, overwrite=True)
+    assert store.cat("era5/c/small") == content
+assert store.find("era5/c") == ["era5/c/big", "era5/c/small"]
+store.rm("era5/c/small")
+store.invalidate_cache()
+assert not store.exists("era5/c/small")
+"""
+
+
+@pytest.mark.client("adlfs")
+def test_azures_own_client_writes_and_reads_what_it_wrote(
+    store: str, tmp_path: Path, python_with: Callable[[str], str]
+) -> None:
+    flags = (*ANY_DISK, "--upstream-endpoint", store, "--allow-writes", "--negative-scope", "all")
+    with Sidecar(UPSTREAM, tmp_path, flags, ENVIRONMENT) as sidecar:
+        command = [python_with("adlfs"), "-c", CLIENT, sidecar.url, ACCOUNT]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
 
 
 def test_another_identity_finds_nothing_of_what_one_has_stored(store: str, tmp_path: Path) -> None:
