@@ -222,7 +222,7 @@ def _chain(configured: ConfiguredRoute) -> Chain[Any] | None:
         case BucketAddress(scheme="s3"):
             return aws.find(is_required=is_required)
         case BucketAddress(scheme="az", account=account):
-            file = configured.settings.upstream_auth_file
+            file = configured.settings.upstream_auth_file if is_required else None
             return azure_secrets.find(account, file, is_required=is_required)
         case _:
             return None

@@ -56,6 +56,8 @@ def test_a_key_a_sas_and_a_connection_string_are_told_apart(told, secret):
         ("not a key", "no account key"),
         ("AccountName=data;UseDevelopmentStorage=true", "without AccountKey"),
         (f"AccountName=other;AccountKey={KEY}", "of the account other, not of data"),
+        (f"AccountName=s3cr3t==;AccountKey={KEY}", "of another account, not of data"),
+        ("\udcff", "no account key"),
         ("sp=r&sig=s3cr3t", "no shared access signature"),
         (f"{SAS} x", "no shared access signature"),
         (f"{SAS}&x=\x01", "no shared access signature"),
@@ -63,7 +65,7 @@ def test_a_key_a_sas_and_a_connection_string_are_told_apart(told, secret):
 )
 def test_what_is_none_of_them_is_refused_and_not_shown(told, why):
     with pytest.raises(UnfitFile, match=why) as caught:
-        parsed("data", told.encode())
+        parsed("data", told.encode(errors="surrogateescape"))
     assert "s3cr3t" not in str(caught.value)
 
 

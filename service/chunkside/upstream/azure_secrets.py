@@ -9,6 +9,7 @@ import base64
 import binascii
 import logging
 import os
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ _CONNECTION_STRING: Final = "AZURE_STORAGE_CONNECTION_STRING"
 _KEYS: Final = ("AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT_KEY")
 _SAS: Final = "AZURE_STORAGE_SAS_TOKEN"
 _ACCOUNTS: Final = ("AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME")
+_ACCOUNT: Final = re.compile(r"[a-z0-9]{3,24}", re.ASCII)
 # A chain looks for another secret further ahead than it waits for one.
 _WAITED_FOR_SECONDS: Final = 60
 # What a SAS allows and on what, and whose it is; neither how long nor the proof.
@@ -52,7 +54,11 @@ Secret = Token | AccountKey | Sas
 
 
 class OfAnotherAccount(UnfitFile):
-    """It is none of the account that is asked."""
+    """It is none of the account that is asked. What is no name of one isn't shown."""
+
+    def __init__(self, whose: str, asked: str) -> None:
+        shown = f"the account {whose}" if _ACCOUNT.fullmatch(whose) else "another account"
+        super().__init__(f"of {shown}, not of {asked}")
 
 
 def find(account: str, file: Path | None, *, is_required: bool) -> Chain[Secret] | None:
@@ -70,7 +76,7 @@ def parsed(account: str, told: bytes) -> AccountKey | Sas:
     """A key, a SAS or a connection string with either. Raises UnfitFile, which shows nothing of
     it.
     """
-    text = told.decode().strip()
+    text = told.decode(errors="replace").strip()
     if ";" in text:
         return _of_connection_string(account, text)
     if "sig=" in text:
@@ -85,7 +91,7 @@ def _of_connection_string(account: str, text: str) -> AccountKey | Sas:
     }
     whose = parts.get("accountname", account)
     if whose != account:
-        raise OfAnotherAccount(f"of the account {whose[:24]}, not of {account}")
+        raise OfAnotherAccount(whose, account)
     if "accountkey" in parts:
         return _key(account, parts["accountkey"])
     if "sharedaccesssignature" in parts:
@@ -137,7 +143,7 @@ def _of_environment(account: str) -> Found[Secret] | None:
             continue
         try:
             if name != _CONNECTION_STRING and whose != account:
-                raise OfAnotherAccount(f"of the account {whose}, not of {account}")
+                raise OfAnotherAccount(whose, account)
             secret = parsed(account, told[name].encode(errors="surrogateescape"))
         except OfAnotherAccount as error:
             log.warning("%s is not used: it is %s", name, error)
