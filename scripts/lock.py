@@ -63,6 +63,11 @@ SETS = {
         groups=("seaweedfs",),
         is_without_package=True,
     ),
+    "gcs": LockSet(
+        "an emulator of Google Cloud Storage, for end-to-end tests: the wheel holds the program",
+        groups=("gcs",),
+        is_without_package=True,
+    ),
     "sbom": LockSet(
         "what tells what is in an image, in an environment of its own",
         groups=("sbom",),

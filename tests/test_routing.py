@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from chunkside.core.buckets import error_code
 from chunkside.core.budget import Limits
 from chunkside.core.fields import Fields
 from chunkside.core.index import Index
@@ -172,12 +173,14 @@ async def test_a_running_route_begins_and_ends_to_audit_and_to_observe(origin):
 
 
 @pytest.mark.parametrize(
-    ("scheme", "is_store"),
-    [("s3", True), ("http", False), ("https", False)],
+    ("scheme", "code"),
+    [("s3", b"NoSuchKey"), ("az", b"BlobNotFound"), ("http", b""), ("https", b"")],
 )
-def test_an_object_store_is_known_by_its_scheme(scheme, is_store):
+def test_an_object_store_is_known_by_its_scheme(scheme, code):
     [route] = configured({"prefix": "/a", "upstream": f"{scheme}://bucket"})
     policy = policy_of(route, 1 << 30)
-    assert policy.is_object_store is is_store
-    assert policy.absence_body == (b"<Error><Code>NoSuchKey</Code></Error>" if is_store else b"")
-    assert policy.negative_scope == ("all" if is_store else "get")
+    assert policy.is_object_store is bool(code)
+    assert error_code(policy.of_absence.body) == (code or None)
+    told = dict(policy.of_absence.fields)
+    assert told.get(b"x-ms-error-code") == (code if scheme == "az" else None)
+    assert policy.negative_scope == ("all" if code else "get")

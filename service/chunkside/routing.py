@@ -6,15 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from chunkside.core.cors import Pages
-from chunkside.core.freshness import Policy
+from chunkside.core.freshness import SAYS_NOTHING, Policy, Said
 from chunkside.core.index import Index
 from chunkside.core.route import Route
 from chunkside.gateway.edges import Edges, Shared
 from chunkside.gateway.gateway import Gateway
-from chunkside.gateway.ports import BodyStore, Clock, StampTable, Upstream
+from chunkside.gateway.ports import BodyStore, Clock, Observer, StampTable, Upstream
 from chunkside.gateway.tasks import Tasks
 from chunkside.metrics import Metrics
 from chunkside.settings import (
@@ -27,6 +27,7 @@ from chunkside.settings import (
     client_credentials_of,
     differing,
     identity_of,
+    is_azure,
     may_sign,
     other_answers,
     resolve_max_body,
@@ -34,23 +35,33 @@ from chunkside.settings import (
     same_way,
     tls_files,
 )
-from chunkside.upstream.aws import find, region
+from chunkside.upstream import aws, azure_secrets
+from chunkside.upstream.azure import Azure, AzureEndpoint
+from chunkside.upstream.chain import Chain
 from chunkside.upstream.credential import Credential
 from chunkside.upstream.file import FileUpstream
-from chunkside.upstream.hops import Means
+from chunkside.upstream.hops import Means, Store
 from chunkside.upstream.http import HttpUpstream
 from chunkside.upstream.reading import Files
 from chunkside.upstream.redirects import Redirects
 from chunkside.upstream.root import Root
 from chunkside.upstream.s3 import FIRST_REGION, S3, S3Endpoint
 from chunkside.upstream.tls import Tls
-from chunkside.upstream.unused import AWS, find_unused
+from chunkside.upstream.unused import CREDENTIALS, Unused, find_unused
 from chunkside.upstream.wire import Times
 
 # What sets the date of an object itself, and never takes one from whoever puts it there.
 _OBJECT_STORES: Final = frozenset({"s3", "gs", "az"})
-# botocore looks for the code.
-_NO_SUCH_KEY: Final = b"<Error><Code>NoSuchKey</Code></Error>"
+# It goes before Range.
+_OWN_RANGE: Final = b"x-ms-range"
+_XML: Final = (b"Content-Type", b"application/xml")
+# Their clients look for the code.
+_NO_SUCH_KEY: Final = Said((_XML,), b"<Error><Code>NoSuchKey</Code></Error>")
+# Azure's own client fails where there is no message.
+_BLOB_NOT_FOUND: Final = Said(
+    (_XML, (b"x-ms-error-code", b"BlobNotFound")),
+    b"<Error><Code>BlobNotFound</Code><Message>The blob does not exist.</Message></Error>",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +213,21 @@ class CurrentRoutes:
 def means_of(configured: ConfiguredRoute) -> Means:
     """Reads files. Raises UnfitFile."""
     settings = configured.settings
-    chain = find(is_required=settings.upstream_auth == "aws") if may_sign(configured) else None
+    chain = _chain(configured) if may_sign(configured) else None
     return Means(Tls(tls_files(configured)), _credential(settings), _redirects(settings), chain)
+
+
+def _chain(configured: ConfiguredRoute) -> Chain[Any] | None:
+    """Of the store's own cloud."""
+    is_required = configured.settings.upstream_auth != "auto"
+    match configured.upstream:
+        case BucketAddress(scheme="s3"):
+            return aws.find(is_required=is_required)
+        case BucketAddress(scheme="az", account=account):
+            file = configured.settings.upstream_auth_file if is_required else None
+            return azure_secrets.find(account, file, is_required=is_required)
+        case _:
+            return None
 
 
 def upstream_of(
@@ -213,9 +237,8 @@ def upstream_of(
     settings, address = configured.settings, configured.upstream
     observer = metrics.of(configured.prefix)
     if isinstance(address, BucketAddress):
-        unused = find_unused(AWS, configured.prefix, is_off=settings.upstream_auth == "none")
-        store = S3(_endpoint(address, settings), means.chain, clock, observer, unused)
-        means = replace(means, store=store)
+        store = _store(address, settings, means, clock, observer)
+        means = replace(means, store=store, unused=_unused(configured, address, means))
     if isinstance(address, DirectoryAddress):
         name = f"the directory of route {configured.prefix}"
         files = Files(Root(address.directory))
@@ -230,11 +253,27 @@ def upstream_of(
     )
 
 
+def _unused(configured: ConfiguredRoute, address: BucketAddress, means: Means) -> Unused | None:
+    if means.chain is not None:
+        return None
+    is_off = configured.settings.upstream_auth == "none"
+    return find_unused(CREDENTIALS[address.scheme], configured.prefix, is_off=is_off)
+
+
+def _store(
+    address: BucketAddress, settings: RouteSettings, means: Means, clock: Clock, observer: Observer
+) -> Store:
+    if is_azure(address):
+        endpoint = AzureEndpoint(address.location, address.prefix.encode())
+        return Azure(endpoint, means.chain, clock, observer)
+    return S3(_endpoint(address, settings), means.chain, clock, observer)
+
+
 def _endpoint(address: BucketAddress, settings: RouteSettings) -> S3Endpoint:
     return S3Endpoint(
         location=address.location,
         is_aws=address.endpoint is None,
-        region=settings.upstream_region or region() or FIRST_REGION,
+        region=settings.upstream_region or aws.region() or FIRST_REGION,
         addressing=settings.upstream_addressing,
         requester_pays=settings.upstream_requester_pays,
     )
@@ -258,7 +297,7 @@ def policy_of(configured: ConfiguredRoute, budget_bytes: int) -> Policy:
         forwards_cookies=settings.cookies == "forward",
         client_credentials=client_credentials_of(configured),
         is_object_store=_is_object_store(configured),
-        absence_body=_NO_SUCH_KEY if isinstance(configured.upstream, BucketAddress) else b"",
+        of_absence=_of_absence(configured),
         targeted=tuple(name.lower().encode() for name in settings.targeted_cache_control),
     )
 
@@ -266,6 +305,13 @@ def policy_of(configured: ConfiguredRoute, budget_bytes: int) -> Policy:
 def _is_object_store(configured: ConfiguredRoute) -> bool:
     upstream = configured.upstream
     return not isinstance(upstream, DirectoryAddress) and upstream.scheme in _OBJECT_STORES
+
+
+def _of_absence(configured: ConfiguredRoute) -> Said:
+    upstream = configured.upstream
+    if not isinstance(upstream, BucketAddress):
+        return SAYS_NOTHING
+    return _BLOB_NOT_FOUND if is_azure(upstream) else _NO_SUCH_KEY
 
 
 def _times(settings: RouteSettings) -> Times:
@@ -317,4 +363,5 @@ def route_of(configured: ConfiguredRoute, secret: bytes, identity: str | None = 
         identity=identity_of(configured) if identity is None else identity,
         client_credentials=client_credentials_of(configured),
         admits=upstream.scope.encode() if isinstance(upstream, BucketAddress) else None,
+        own_range=_OWN_RANGE if is_azure(upstream) else b"",
     )

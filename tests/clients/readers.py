@@ -21,7 +21,7 @@ from tests.clients.digests import digest
 
 BUCKET = "data"
 
-Origin = Literal["files", "s3"]
+Origin = Literal["files", "s3", "az"]
 Sample = Literal["sparse", "image", "table", "file"]
 # A list of arrays is told from an array with a first axis.
 Read = Callable[[str], Any]
@@ -77,6 +77,8 @@ HEAD_OF_ABSENT = ("chunk", "HEAD", "404")
 RANGE_OF_ABSENT = ("chunk", "GET", "404")
 LISTING = ("listing", "GET", "200")
 S3_REGION = "us-east-1"
+AZURE_ACCOUNT = "devstoreaccount1"
+AZURE_KEY = "bm90IHRoZSBlbXVsYXRvcidzIHdlbGwta25vd24ga2V5"
 
 
 @reader("zarr over fsspec", "zarr", "fsspec", "aiohttp", module="zarr")
@@ -176,19 +178,71 @@ def _zarr_obstore_gcs(url: str) -> Any:
     return _zarr_on(store)
 
 
-@reader("zarr over obstore, Azure", "zarr", "obstore", module="obstore")
+@reader("zarr over obstore, Azure", "zarr", "obstore", origin="az", module="obstore")
 def _zarr_obstore_azure(url: str) -> Any:
     import obstore.store
 
     store = obstore.store.AzureStore(
         BUCKET,
         prefix="sparse.zarr",
-        account_name="account",
+        account_name=AZURE_ACCOUNT,
         endpoint=url,
         skip_signature=True,
         client_options={"allow_http": True},
     )
     return _zarr_on(store)
+
+
+@reader("zarr over adlfs", "zarr", "adlfs", "azure-storage-blob", origin="az", module="adlfs")
+def _zarr_adlfs(url: str) -> Any:
+    return _zarr_over_adlfs(_azure_at(url))
+
+
+@reader(
+    "zarr over adlfs, with a key",
+    *("zarr", "adlfs", "azure-storage-blob"),
+    origin="az",
+    module="adlfs",
+)
+def _zarr_adlfs_key(url: str) -> Any:
+    return _zarr_over_adlfs(f"{_azure_at(url)};AccountKey={AZURE_KEY}")
+
+
+def _azure_at(url: str) -> str:
+    return f"BlobEndpoint={url};AccountName={AZURE_ACCOUNT}"
+
+
+def _zarr_over_adlfs(connection_string: str) -> Any:
+    import zarr
+
+    options = {"connection_string": connection_string}
+    array = f"az://{BUCKET}/sparse.zarr"
+    return _all(zarr.open_array(array, mode="r", zarr_format=3, storage_options=options))
+
+
+@reader("zarr over obstore, Azure with a key", "zarr", "obstore", origin="az", module="obstore")
+def _zarr_obstore_azure_key(url: str) -> Any:
+    import obstore.store
+
+    store = obstore.store.AzureStore(
+        BUCKET,
+        prefix="sparse.zarr",
+        account_name=AZURE_ACCOUNT,
+        account_key=AZURE_KEY,
+        endpoint=url,
+        client_options={"allow_http": True},
+    )
+    return _zarr_on(store)
+
+
+@reader("pyarrow over adlfs", "pyarrow", "adlfs", module="adlfs", sample="table", origin="az")
+def _pyarrow_adlfs(url: str) -> Any:
+    import adlfs
+    import pyarrow.parquet
+
+    store = adlfs.AzureBlobFileSystem(connection_string=_azure_at(url))
+    with store.open(f"{BUCKET}/table.parquet") as file:
+        return _columns(pyarrow.parquet.read_table(file, columns=["number", "value"]))
 
 
 @reader("xarray", "xarray", "zarr", "fsspec")

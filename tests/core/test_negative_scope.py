@@ -3,6 +3,7 @@
 import pytest
 
 from chunkside.core.decision import Fill, Forward, Relay, ServeAbsence
+from chunkside.core.fields import Fields
 from chunkside.core.freshness import Policy
 from chunkside.core.policy import (
     as_full_get,
@@ -112,7 +113,9 @@ def test_a_head_leaves_open_what_of_an_object_store_is_absent(
     method, status, is_store, is_signed, is_open
 ):
     asked, policy = request(method=method, is_signed=is_signed), Policy(is_object_store=is_store)
-    assert leaves_open_what_is_absent(asked, status, policy) is is_open
+    assert leaves_open_what_is_absent(asked, status, Fields(), policy) is is_open
+    told = Fields(((b"x-ms-error-code", b"BlobNotFound"),))
+    assert not leaves_open_what_is_absent(asked, status, told, policy)
 
 
 def test_of_metadata_no_refusal_is_followed_by_a_get():

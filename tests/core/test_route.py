@@ -431,6 +431,33 @@ def test_all_buckets_are_admitted_where_none_is_named():
     assert made(target=b"/any", route=route).key_class == "listing"
 
 
+AZURE = replace(BUCKETS, prefix=b"/account", own_range=b"x-ms-range", client_credentials="strip")
+
+
+def test_an_account_stands_before_what_the_data_port_says():
+    asked = made(target=b"/data/era5/a/c/0?snapshot=x", route=AZURE)
+    assert (asked.target, asked.key_class) == (b"/account/data/era5/a/c/0?snapshot=x", "chunk")
+    listed = made(target=b"/data?restype=container&comp=list&prefix=era5%2Fa", route=AZURE)
+    assert listed.key_class == "listing"
+    refusal = AZURE.request("GET", b"/account/data/era5/a", fields(), has_body=False)
+    assert isinstance(refusal, Refuse) and "/data/era5/" in refusal.detail
+
+
+def test_a_stores_own_field_for_a_range_is_the_range():
+    both = ("Range: bytes=0-1", "X-Ms-Range: bytes=2-3", "Accept: x")
+    asked = made(*both, target=b"/data/era5/a", route=AZURE)
+    assert asked.fields == fields("Accept: x", "Range: bytes=2-3")
+    assert made("Range: bytes=0-1", target=b"/data/era5/a", route=AZURE).fields == fields(
+        "Range: bytes=0-1"
+    )
+    # Elsewhere it means nothing, or what is signed by it isn't ours to put otherwise.
+    assert made(*both, target=b"/data/era5/a", route=BUCKETS).fields == fields(*both)
+    signed = made(*both, target=b"/data/era5/a?sig=x", route=AZURE)
+    assert (signed.fields, signed.is_signed) == (fields(*both), True)
+    twice = ("x-ms-range: bytes=0-1", "x-ms-range: bytes=2-3")
+    assert made(*twice, target=b"/data/era5/a", route=AZURE).fields == fields(*twice)
+
+
 def test_a_body_in_signed_chunks_is_refused_where_signatures_are_removed():
     route = replace(BUCKETS, client_credentials="strip")
     chunked = fields("x-amz-content-sha256: STREAMING-AWS4-HMAC-SHA256-PAYLOAD")

@@ -13,17 +13,20 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.clients.readers import BUCKET, HEAD_OF_ABSENT, READERS, Reader
+from tests.clients.readers import AZURE_ACCOUNT, BUCKET, HEAD_OF_ABSENT, READERS, Reader
 from tests.e2e.conftest import ANY_DISK
 from tests.plugins.clients import PROPERTY
 from tests.plugins.requirements import find_client_program
+from tests.support.azurite import ENVIRONMENT as AZURE_ENVIRONMENT
+from tests.support.azurite import PUBLIC, azurite
+from tests.support.azurite import upload as azure_upload
 from tests.support.browser import Page, chromium_version
 from tests.support.http_client import exchange
 from tests.support.moto import moto, upload
 from tests.support.nginx import nginx
 from tests.support.seaweedfs import ENVIRONMENT, seaweedfs
 from tests.support.seaweedfs import upload as seaweed_upload
-from tests.support.sidecar import Sidecar
+from tests.support.sidecar import Sidecar, run_command
 
 ROOT = Path(__file__).resolve().parents[2]
 WEB_CLIENTS = ROOT / "tests/web_clients"
@@ -162,9 +165,33 @@ def s3(
     return _pair(url, running, tmp_path_factory.mktemp("s3"))
 
 
+@pytest.fixture(scope="module")
+def az(
+    samples: Samples,
+    running: ExitStack,
+    tmp_path_factory: pytest.TempPathFactory,
+    pytestconfig: pytest.Config,
+) -> Pair:
+    """A public container of Azure's emulator, and a sidecar that reads it without a credential."""
+    program = find_client_program("azurite-blob", pytestconfig.rootpath)
+    assert program is not None
+    home = tmp_path_factory.mktemp("az")
+    url = running.enter_context(azurite(program, home / "store"))
+    azure_upload(url, BUCKET, samples.folder, PUBLIC)
+    flags = (*ANY_DISK, "--upstream-endpoint", url, "--upstream-auth", "none")
+    sidecar = Sidecar(f"az://{AZURE_ACCOUNT}/{BUCKET}", home / "cache", flags)
+    return Pair(f"{url}/{AZURE_ACCOUNT}", running.enter_context(sidecar))
+
+
+_NEEDS = {
+    "files": pytest.mark.server("nginx"),
+    "s3": pytest.mark.client("moto"),
+    "az": pytest.mark.client("azurite-blob"),
+}
+
+
 def _parameter(reader: Reader) -> Any:
-    needs = pytest.mark.server("nginx") if reader.origin == "files" else pytest.mark.client("moto")
-    marks = [needs, pytest.mark.client(reader.module)]
+    marks = [_NEEDS[reader.origin], pytest.mark.client(reader.module)]
     return pytest.param(reader, id=slug(reader.name), marks=marks)
 
 
@@ -274,6 +301,77 @@ def test_a_private_bucket_is_read_without_a_credential_and_once(
     assert digests == [samples.digests[READERS[name].sample]] * 2
     assert_warm(cold, bucket.asked() - before - cold, frozenset())
     assert exchange(bucket.origin, f"/{BUCKET}/sparse.zarr/zarr.json").status == 403
+
+
+@pytest.fixture(scope="module")
+def container(
+    samples: Samples,
+    running: ExitStack,
+    tmp_path_factory: pytest.TempPathFactory,
+    pytestconfig: pytest.Config,
+) -> Pair:
+    """A private container, and a sidecar that signs for everybody."""
+    home = tmp_path_factory.mktemp("container")
+    program = find_client_program("azurite-blob", pytestconfig.rootpath)
+    assert program is not None
+    url = running.enter_context(azurite(program, home / "store"))
+    azure_upload(url, BUCKET, samples.folder)
+    flags = (*ANY_DISK, "--upstream-endpoint", url, "--metadata-ttl", "1h")
+    upstream = f"az://{AZURE_ACCOUNT}/{BUCKET}"
+    sidecar = Sidecar(upstream, home / "cache", flags, AZURE_ENVIRONMENT)
+    return Pair(url, running.enter_context(sidecar))
+
+
+OF_A_CONTAINER = (
+    "zarr over fsspec",
+    "zarr shards over fsspec",
+    "zarr over obstore",
+    "zarr over obstore, Azure",
+    "zarr over obstore, Azure with a key",
+    "zarr over adlfs",
+    "zarr over adlfs, with a key",
+    "pyarrow over adlfs",
+    "xarray",
+    "TensorStore",
+    "TensorStore, shards",
+    "DuckDB",
+)
+
+
+@pytest.mark.client("azurite-blob", "adlfs")
+@pytest.mark.parametrize("name", OF_A_CONTAINER, ids=slug)
+def test_a_private_container_is_read_without_a_credential_and_once(
+    name: str, container: Pair, samples: Samples, python_with: Callable[[str], str]
+) -> None:
+    command = (python_with("icechunk"), "-m", "tests.clients.readers", name)
+    container.forget()
+    before = container.asked()
+    digests = run(*command, container.sidecar.url)["digests"]
+    cold = container.asked() - before
+    digests += run(*command, container.sidecar.url)["digests"]
+    assert digests == [samples.digests[READERS[name].sample]] * 2
+    assert_warm(cold, container.asked() - before - cold, frozenset())
+    straight = f"/{AZURE_ACCOUNT}/{BUCKET}/sparse.zarr/zarr.json"
+    assert exchange(container.origin, straight).status == 403
+
+
+@pytest.mark.client("azurite-blob")
+def test_an_array_of_a_container_is_warmed_and_told_of_by_its_own_url(
+    container: Pair, samples: Samples, python_with: Callable[[str], str]
+) -> None:
+    array, sidecar = f"az://{AZURE_ACCOUNT}/{BUCKET}/sparse.zarr", container.sidecar
+    container.forget()
+    told = run_command("warm", array, "--data", sidecar.url, "--admin", sidecar.admin_url)
+    assert told.returncode == 0, told.stdout + told.stderr
+    warmed = container.asked()
+    command = (python_with("icechunk"), "-m", "tests.clients.readers", "zarr over obstore, Azure")
+    assert run(*command, sidecar.url)["digests"] == [samples.digests["sparse"]]
+    assert_warm(warmed, container.asked() - warmed, frozenset())
+    for words in (("map", array), ("why", f"{array}/c/0/0")):
+        told = run_command(*words, "--admin", sidecar.admin_url)
+        assert told.returncode == 0 and f"/{BUCKET}/sparse.zarr" in told.stdout, told
+    info = json.loads(exchange(sidecar.admin_url, "/info").body)
+    assert info["upstream"] == f"az://{AZURE_ACCOUNT}/{BUCKET}"
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import pytest
 
 from chunkside.core.entry import Absent
-from chunkside.core.freshness import Policy
+from chunkside.core.freshness import Policy, Said
 from tests.support.fake_upstream import Answer
 from tests.support.house import House
 
@@ -88,7 +88,9 @@ class TestOfAnObjectStore:
 
     @pytest.fixture
     async def store(self):
-        policy = Policy(negative_scope="all", is_object_store=True, absence_body=NO_SUCH_KEY)
+        policy = Policy(
+            negative_scope="all", is_object_store=True, of_absence=Said((), NO_SUCH_KEY)
+        )
         house = House(policy=policy)
         yield house
         await house.settled()

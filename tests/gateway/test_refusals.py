@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from chunkside.core.entry import Absent, Present
-from chunkside.core.freshness import Policy
+from chunkside.core.freshness import Policy, Said
 from chunkside.gateway import refusals
 from chunkside.gateway.errors import BodyTorn
 from chunkside.store.memory import MemoryReader
@@ -26,12 +26,11 @@ from tests.support.listless import (
 
 DOCUMENT, KEY, OTHER = b"/b/x/zarr.json", b"/b/x/c/0/0", b"/b/x/c/0/1"
 NO_SUCH_KEY = b"<Error><Code>NoSuchKey</Code></Error>"
+SAID = Said(((b"Content-Type", b"application/xml"),), NO_SUCH_KEY)
 BOTH = frozenset({403, 404, 410})
 GET = Policy(absent_statuses=BOTH)
 ALL = Policy(absent_statuses=BOTH, negative_scope="all")
-STORE = Policy(
-    absent_statuses=BOTH, negative_scope="all", is_object_store=True, absence_body=NO_SUCH_KEY
-)
+STORE = Policy(absent_statuses=BOTH, negative_scope="all", is_object_store=True, of_absence=SAID)
 RANGE = (b"Range", b"bytes=-16")
 
 
@@ -86,7 +85,7 @@ def checks(house, document=DOCUMENT):
 async def test_a_refusal_is_an_absence_once_the_document_was_read_after_it(house):
     first = await house.get(KEY)
     assert asked(house) == [("GET", KEY), ("GET", DOCUMENT)]
-    body = house.edges.policy.absence_body
+    body = house.edges.policy.of_absence.body
     assert (first.status, first.result, first.body) == (404, "miss", body)
     assert first.cache_status == "chunkside; fwd=uri-miss; fwd-status=403; stored"
     again = await house.get(KEY)

@@ -114,10 +114,19 @@ def egress_ports(*sets: str) -> list[int]:
         ("https://data.example.org:8443", 8443),
         ("http://192.0.2.7:9000/x", 9000),
         ("https://[2001:db8::1]:9443/x", 9443),
+        ("s3://bucket", 443),
+        ("az://account/container", 443),
     ],
 )
 def test_the_origins_port_is_open(upstream: str, port: int) -> None:
-    assert egress_ports(f"upstream={upstream}") == [53, 53, port]
+    told = (f"upstream={upstream}", "settings.allowed_clients={10.0.0.0/8}")
+    assert egress_ports(*told) == [53, 53, port]
+
+
+def test_the_endpoint_of_a_store_is_open_too() -> None:
+    told = ("upstream=az://account", "settings.allowed_clients={10.0.0.0/8}")
+    endpoint = "settings.upstream_endpoint=http://store.example.org:10000"
+    assert egress_ports(*told, endpoint) == [53, 53, 10000, 443]
 
 
 @pytest.mark.parametrize("host", ["minio", "minio.data.svc", "minio.data.svc.cluster.local"])

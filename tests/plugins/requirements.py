@@ -31,7 +31,7 @@ CLIENT_PYTHONS = (
     ".venv-moto/bin/python",
     ".venv-neuroglancer/bin/python",
 )
-CLIENT_PROGRAMS = (".venv-seaweedfs/bin",)
+CLIENT_PROGRAMS = (".venv-seaweedfs/bin", "tests/azurite/node_modules/.bin")
 CHART_TOOLS = (".venv-helm/bin", ".venv-charts/bin", ".tools/bin")
 # Not part of this repository: CustomResourceDefinitions of the Prometheus operator, as YAML.
 CRDS = "../shared/crds"

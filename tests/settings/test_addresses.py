@@ -35,22 +35,35 @@ def test_an_upstream_is_read(url, address):
     assert parse_upstream(url) == address
 
 
+AWS = "https://s3.amazonaws.com:443"
+GOOGLE = "https://storage.googleapis.com:443"
+AZURE = "https://acct.blob.core.windows.net:443"
+
+
 @pytest.mark.parametrize(
-    ("url", "scope", "shown", "root"),
+    ("url", "scope", "shown", "root", "location"),
     [
-        ("s3://", "", "s3://", "s3://"),
-        ("S3://bucket", "/bucket", "s3://bucket", "s3://bucket/"),
-        ("s3://bucket/a%20b/c/", "/bucket/a%20b/c", "s3://bucket/a%20b/c", "s3://bucket/a%20b/c/"),
+        ("s3://", "", "s3://", "s3://", AWS),
+        ("S3://bucket", "/bucket", "s3://bucket", "s3://bucket/", AWS),
+        ("s3://b-b/a%20b/c/", "/b-b/a%20b/c", "s3://b-b/a%20b/c", "s3://b-b/a%20b/c/", AWS),
+        ("gs://", "", "gs://", "gs://", GOOGLE),
+        ("gs://my_bucket/x", "/my_bucket/x", "gs://my_bucket/x", "gs://my_bucket/x/", GOOGLE),
+        ("az://acct/", "", "az://acct", "az://acct/", AZURE),
+        ("az://acct/box/x", "/box/x", "az://acct/box/x", "az://acct/box/x/", AZURE),
+        ("az://acct/$web", "/$web", "az://acct/$web", "az://acct/$web/", AZURE),
+        ("az://acct.blob.core.windows.net/box", "/box", "az://acct/box", "az://acct/box/", AZURE),
     ],
 )
-def test_a_bucket_is_read(url, scope, shown, root):
+def test_a_bucket_is_read(url, scope, shown, root, location):
     address = parse_upstream(url)
     assert isinstance(address, BucketAddress)
     assert (address.scope, address.prefix, str(address)) == (scope, "", shown)
     assert root_of(address) == root
-    assert address.location == "https://s3.amazonaws.com:443"
+    assert address.location == location
     there = replace(address, endpoint=parse_endpoint("http://store:8333"))
     assert there.location == "http://store:8333"
+    # Where the host is not the account's, it stands before the container.
+    assert (there.prefix, there.scope) == ("/acct" if url.startswith("az") else "", scope)
     assert parse_upstream(there) is there
 
 
@@ -81,8 +94,12 @@ def test_a_root_ends_with_a_slash():
         pytest.param("s3:///key", "has no bucket", id="no bucket"),
         pytest.param("s3://bucket/a/../b", "can't be sent as it is", id="dots beneath a bucket"),
         pytest.param("s3://bucket//a", "can't be sent as it is", id="an empty segment"),
-        pytest.param("gs://bucket", "not supported yet in this version", id="gs"),
-        pytest.param("az://account", "not supported yet in this version", id="az"),
+        pytest.param("gs:///key", "has no bucket before its path", id="no bucket of Google's"),
+        pytest.param("az://", "has no storage account", id="no account"),
+        pytest.param("az://My-Account/box", "not the name of a storage account", id="an account"),
+        pytest.param("az://acct/B", "not the name of a container", id="a container"),
+        pytest.param("az://127.0.0.1:10000/a", "not the name of a storage account", id="Azurite"),
+        pytest.param("az://acct/box//a", "can't be sent as it is", id="within a container"),
         pytest.param("ftp://o", "unknown scheme", id="scheme"),
         pytest.param("localhost:9000", "has no scheme", id="without a scheme"),
         pytest.param("http://", "has no host", id="without a host"),

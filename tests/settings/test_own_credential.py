@@ -1,5 +1,7 @@
 """What follows from a credential of the sidecar's own, and what is refused because of it."""
 
+from dataclasses import replace
+
 import pytest
 
 from chunkside.settings import (
@@ -15,6 +17,7 @@ from chunkside.settings import (
     refuse_unfit_files,
     require_routes,
 )
+from chunkside.settings.clouds import CLOUDS
 
 HOME = {"upstream": "https://host"}
 BEARER = {"upstream_auth": "bearer", "upstream_auth_file": "/run/token"}
@@ -51,12 +54,6 @@ def test_what_is_said_of_writes_goes_before(values, said):
     assert allows_writes(route(**HOME | values, allow_writes=said)) == said
 
 
-@pytest.mark.parametrize("kind", ["gcp", "azure"])
-def test_the_clouds_own_ways_come_later(kind):
-    with pytest.raises(ConfigurationError, match=f"{kind} is not supported yet in this version"):
-        load_settings(HOME | {"upstream_auth": kind}, {})
-
-
 BUCKET = {"upstream": "s3://bucket/era5"}
 
 
@@ -65,6 +62,11 @@ BUCKET = {"upstream": "s3://bucket/era5"}
     [
         ({}, True, "strip"),
         ({"upstream_auth": "aws"}, True, "strip"),
+        ({"upstream": "gs://bucket"}, True, "strip"),
+        ({"upstream": "gs://bucket", "upstream_auth": "gcp"}, True, "strip"),
+        ({"upstream": "az://acct/box"}, True, "strip"),
+        ({"upstream": "az://acct/box", "upstream_auth": "azure"}, True, "strip"),
+        ({"upstream": "az://acct/box", "upstream_auth": "none"}, False, "strip"),
         ({"upstream_auth": "none"}, False, "strip"),
         ({"client_credentials": "partition"}, True, "partition"),
     ],
@@ -79,12 +81,30 @@ def test_a_bucket_is_read_by_the_chain_and_never_written_unless_that_is_wanted(
     assert allows_writes(route(**BUCKET | values, allow_writes=True))
 
 
-def test_nobody_else_signs_by_the_chain():
-    assert not may_sign(route(**HOME))
-    with pytest.raises(ConfigurationError, match="aws is for s3://"):
-        refuse_unfit_files(load_settings(HOME | {"upstream_auth": "aws"}, {}))
-    with pytest.raises(ConfigurationError, match="auto, aws or none with s3://"):
-        refuse_unfit_files(load_settings(BUCKET | BEARER, {}))
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (HOME | {"upstream_auth": "aws"}, "aws is for s3://"),
+        (HOME | {"upstream_auth": "gcp"}, "gcp is for gs://"),
+        (BUCKET | {"upstream_auth": "azure"}, "azure is for az://"),
+        (BUCKET | BEARER, "auto, aws or none with s3://"),
+        (BEARER | {"upstream": "gs://bucket"}, "auto, gcp or none with gs://"),
+    ],
+)
+def test_nobody_else_signs_by_the_chain(values, words):
+    assert not may_sign(route(**values))
+    with pytest.raises(ConfigurationError, match=words):
+        refuse_unfit_files(load_settings(values, {}))
+
+
+@pytest.mark.parametrize(("scheme", "kind"), [("s3", "aws"), ("gs", "gcp"), ("az", "azure")])
+def test_what_signs_must_be_installed_where_that_is_wanted(scheme, kind, monkeypatch):
+    told = load_settings({"upstream": f"{scheme}://bucket", "upstream_auth": kind}, {})
+    refuse_unfit_files(told)
+    missing = replace(CLOUDS[scheme], library="chunkside_of_another_name.at_all")
+    monkeypatch.setitem(CLOUDS, scheme, missing)
+    with pytest.raises(ConfigurationError, match=rf"pip install 'chunkside\[{kind}\]'"):
+        refuse_unfit_files(told)
 
 
 def test_what_the_chain_may_find_is_not_for_others(tmp_path):
@@ -102,7 +122,8 @@ def test_what_would_happen_is_told_of_a_bucket(tmp_path):
     assert any(
         "http://localhost:8100/bucket/era5/ in place of s3://bucket/era5/" in each for each in lines
     )
-    assert any(each.startswith("S3 at http://store:8333, requests are signed") for each in lines)
+    words = "the store is asked at http://store:8333, requests are signed with what AWS's chain"
+    assert any(each.startswith(words) for each in lines)
 
 
 def test_another_word_is_refused_with_those_that_there_are():

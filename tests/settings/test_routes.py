@@ -249,7 +249,7 @@ def test_a_single_upstream_is_the_route_of_all_paths():
             id="statuses-of-other-kinds",
         ),
         pytest.param(
-            ERA5 | {"upstream": "gs://b"}, "routes[/era5].upstream", ["not supported yet"], id="gs"
+            ERA5 | {"upstream": "gs://b"}, "routes[/era5].upstream", ["name of a bucket"], id="gs"
         ),
         pytest.param(
             ERA5 | {"upstream": "http://me:hunter2@o"},

@@ -72,9 +72,14 @@ class Shop:
     def __init__(self, origin, credentials=None, unused=None, **endpoint):
         self.record, self.clock = Record(), HandClock()
         told = S3Endpoint(origin.url, is_aws=False, region="us-east-1", **endpoint)
-        store = S3(told, credentials, self.clock, self.record, unused)
+        store = S3(told, credentials, self.clock, self.record)
         self.upstream = HttpUpstream(
-            origin.url, TIMES, self.record, via=b"1.1 t", clock=self.clock, means=Means(store=store)
+            origin.url,
+            TIMES,
+            self.record,
+            via=b"1.1 t",
+            clock=self.clock,
+            means=Means(store=store, unused=unused),
         )
 
     async def read(self, asked):
@@ -247,11 +252,11 @@ class Noted:
 
 
 @pytest.mark.parametrize(
-    ("credentials", "status", "is_signed", "told"),
-    [(None, 403, False, 1), (None, 404, False, 0), (None, 403, True, 0), (chain(), 403, False, 0)],
+    ("status", "is_signed", "told"),
+    [(403, False, 1), (401, False, 1), (404, False, 0), (403, True, 0)],
 )
-async def test_only_a_refusal_of_what_bears_no_credential_tells_of_those_that_lie_unused(
-    visit, credentials, status, is_signed, told
+async def test_a_refusal_tells_of_credentials_that_lie_unused_but_not_of_a_clients_own(
+    visit, status, is_signed, told
 ):
     noted = Noted()
 
@@ -259,9 +264,7 @@ async def test_only_a_refusal_of_what_bears_no_credential_tells_of_those_that_li
         assert (await shop.read(ask("HEAD", is_signed=is_signed)))[0] == status
         assert noted.refusals == told
 
-    if credentials is not None:
-        credentials.keys_after = nothing_newer
-    await visit(scenario, answer(status), credentials=credentials, unused=noted)
+    await visit(scenario, answer(status), unused=noted)
 
 
 async def test_credentials_that_were_exchanged_are_asked_with_once_more(visit):

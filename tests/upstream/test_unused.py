@@ -6,22 +6,24 @@ from pathlib import Path
 import pytest
 
 from chunkside.upstream import unused
-from chunkside.upstream.unused import AWS, Cloud, find_unused
+from chunkside.upstream.unused import CREDENTIALS, Lair, find_unused
 
 SECRET = "s3cr3t-v4lu3"
-UNHEARD_OF = Cloud("ours", "ours", "chunkside_no_such_module", ("OUR_KEY",), (".ours/key",))
+AWS = CREDENTIALS["s3"]
+UNHEARD_OF = Lair("ours", "chunkside.no_such_module", ("OUR_KEY",), (".ours/key",))
 
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in AWS.variables:
-        monkeypatch.delenv(name, raising=False)
+    for lair in CREDENTIALS.values():
+        for name in lair.variables:
+            monkeypatch.delenv(name, raising=False)
     return tmp_path
 
 
-def said(caplog, cloud=AWS, *, is_off=False):
-    found = find_unused(cloud, "/era5", is_off=is_off)
+def said(caplog, lair=AWS, *, is_off=False):
+    found = find_unused(lair, "/era5", is_off=is_off)
     if found is None:
         return None
     with caplog.at_level(logging.WARNING, unused.__name__):
@@ -32,12 +34,14 @@ def said(caplog, cloud=AWS, *, is_off=False):
     return line
 
 
-@pytest.mark.parametrize("name", AWS.variables)
-def test_a_variable_is_named_and_not_what_is_in_it(home, monkeypatch, caplog, name):
+@pytest.mark.parametrize(
+    ("lair", "name"), [(lair, name) for lair in CREDENTIALS.values() for name in lair.variables]
+)
+def test_a_variable_is_named_and_not_what_is_in_it(home, monkeypatch, caplog, lair, name):
     monkeypatch.setenv(name, SECRET)
-    line = said(caplog, is_off=True)
+    line = said(caplog, lair, is_off=True)
     assert "route /era5: " in line and f"({name})" in line
-    assert line.endswith("set upstream_auth to auto or aws")
+    assert line.endswith(f"set upstream_auth to auto or {lair.auth}")
 
 
 def test_a_file_is_named(home, caplog):

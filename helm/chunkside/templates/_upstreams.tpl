@@ -1,7 +1,8 @@
 {{/* The URLs of all origins, as JSON. */}}
 {{- define "chunkside.upstreams" -}}
 {{- $upstreams := list .Values.upstream -}}
-{{- range .Values.routes }}{{ $upstreams = append $upstreams .upstream }}{{ end -}}
+{{- range .Values.routes }}{{ $upstreams = append (append $upstreams .upstream) .upstream_endpoint }}{{ end -}}
+{{- $upstreams = append $upstreams .Values.settings.upstream_endpoint -}}
 {{- $upstreams | compact | uniq | toJson -}}
 {{- end -}}
 
@@ -10,7 +11,9 @@
 {{- $ports := list -}}
 {{- range include "chunkside.upstreams" . | fromJsonArray -}}
 {{- $url := urlParse . -}}
-{{- if and (ne $url.scheme "file") (ne (include "chunkside.isInCluster" $url.hostname) "true") -}}
+{{- /* A bucket or an account is no host. */ -}}
+{{- $isNear := and (hasPrefix "http" $url.scheme) (eq (include "chunkside.isInCluster" $url.hostname) "true") -}}
+{{- if and (ne $url.scheme "file") (not $isNear) -}}
 {{- $port := regexFind ":[0-9]+$" $url.host | trimPrefix ":" -}}
 {{- $ports = append $ports ($port | default (ternary "80" "443" (eq $url.scheme "http"))) -}}
 {{- end -}}

@@ -9,14 +9,17 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 _ERROR_CODE: Final = re.compile(rb"<Code>([^<]*)</Code>")
-_CODES_OF_ABSENCE: Final = frozenset({b"NoSuchKey", b"BlobNotFound"})
+CODES_OF_ABSENCE: Final = frozenset({b"NoSuchKey", b"BlobNotFound"})
 _MESSAGE: Final = re.compile(rb"<Message>([^<]*)</Message>")
 # GCS says there which permission it missed, which is never S3's.
 _DETAILS: Final = b"<Details>"
 _ACTION: Final = re.compile(rb"\b[a-z0-9-]+:(?:[A-Z][A-Za-z]+|\*)")
 _NOT_AUTHORIZED: Final = b"not authorized to perform: s3:ListBucket "
-# Of all queries only this one names the bytes of an object.
-_VERSION: Final = b"versionId"
+# Of all queries only these name the bytes of an object: S3's, and Azure's.
+_VERSIONS: Final = frozenset({b"versionId", b"versionid", b"snapshot"})
+
+# By which Azure is asked for what a container holds.
+_LISTS_A_CONTAINER: Final = {(b"restype", b"container"), (b"comp", b"list")}
 
 
 def error_code(body: bytes) -> bytes | None:
@@ -27,7 +30,7 @@ def error_code(body: bytes) -> bytes | None:
 
 def names_missing_key(body: bytes) -> bool:
     """Whether a store's answer says that the key is missing, rather than what it lies in."""
-    return error_code(body) in _CODES_OF_ABSENCE
+    return error_code(body) in CODES_OF_ABSENCE
 
 
 def speaks_of_another_absence(body: bytes) -> bool:
@@ -69,7 +72,7 @@ def is_of_an_object(target: bytes, ignored_query: frozenset[bytes]) -> bool:
     """
     path, _, query = target.partition(b"?")
     names = {part.partition(b"=")[0] for part in query.split(b"&")} if query else set()
-    return has_key(target) and not path.endswith(b"/") and names <= ignored_query | {_VERSION}
+    return has_key(target) and not path.endswith(b"/") and names <= ignored_query | _VERSIONS
 
 
 def is_admitted(scope: bytes, target: bytes) -> bool:
@@ -87,8 +90,14 @@ def _lists_beneath(prefix: bytes, target: bytes) -> bool:
     """Whether a target without a key asks for keys that begin with `prefix` alone."""
     rest = bucket_of(target)[1]
     path, _, query = rest.partition(b"?")
-    parts = [part.partition(b"=") for part in query.split(b"&")]
-    told = [unquote_to_bytes(value) for name, _, value in parts if name == b"prefix"]
-    is_listing = any(name == b"list-type" for name, _, _ in parts)
+    # To some stores the names of parameters are alike in any case.
+    parts = [(unquote_to_bytes(name).lower(), value) for name, value in _parameters(query)]
+    told = [unquote_to_bytes(value) for name, value in parts if name == b"prefix"]
+    is_listing = b"list-type" in dict(parts) or set(parts) >= _LISTS_A_CONTAINER
     is_of_bucket = path in (b"", b"/") and is_listing
     return is_of_bucket and len(told) == 1 and told[0].startswith(prefix[1:] + b"/")
+
+
+def _parameters(query: bytes) -> list[tuple[bytes, bytes]]:
+    """Raw names and values."""
+    return [part.partition(b"=")[::2] for part in query.split(b"&")]

@@ -18,6 +18,11 @@ _CUSTOMER_KEYS: Final = (
     b"x-goog-encryption-key",
     b"x-ms-encryption-key",
 )
+# By Azure's own fields: parts, conditions, and answers that are put otherwise.
+_OF_AZURE: Final = (
+    *(b"x-ms-range", b"x-ms-if-tags", b"x-ms-lease-id", b"x-ms-structured-body"),
+    *(b"x-ms-range-get-content-md5", b"x-ms-range-get-content-crc64"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,7 @@ def passes_by(request: Request) -> bool:
         request.has_body
         or request.is_signed
         or request.control == "bypass"
-        or b"x-ms-range" in fields
+        or any(name in fields for name in _OF_AZURE)
         or any(name in fields for name in _CUSTOMER_KEYS)
         or b"no-store" in cache_control(fields)
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from chunkside.core.dates import http_date
 from chunkside.core.directives import delta_seconds, told_by
@@ -19,6 +19,18 @@ HEURISTICALLY_CACHEABLE: Final = frozenset({200, 203, 300, 301, 308, 404, 405, 4
 _LONGEST_HEURISTIC_SECONDS: Final = 86_400.0
 
 
+class Said(NamedTuple):
+    """A body, and the fields that go with it. Every hit looks its head up by it, so it is of what
+    is hashed quickest.
+    """
+
+    fields: tuple[tuple[bytes, bytes], ...] = ()
+    body: bytes = b""
+
+
+SAYS_NOTHING: Final = Said()
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """The settings that decisions depend on. Lifetimes in seconds, `math.inf` for ever.
@@ -28,7 +40,7 @@ class Policy:
     lifetimes of our own. `obeys_origin`, `obeys_clients`: whether `Cache-Control` counts, of
     bodies and of requests. `targeted`: fields that are meant for this cache, in lower case; they
     always count. `is_object_store`: nobody but the origin says when its objects were put there, and
-    it says which absence it is that it tells of. `absence_body`: what a remembered one says, for
+    it says which absence it is that it tells of. `of_absence`: what a remembered one says, for
     readers that look for it.
     """
 
@@ -48,7 +60,7 @@ class Policy:
     client_credentials: ClientCredentials = "partition"
     targeted: tuple[bytes, ...] = (b"chunkside-cache-control",)
     is_object_store: bool = False
-    absence_body: bytes = b""
+    of_absence: Said = SAYS_NOTHING
 
 
 def origin_lifetime(

@@ -14,6 +14,7 @@ from chunkside.core.decision import (
 )
 from chunkside.core.entry import Absent, Part, Stored
 from chunkside.core.fields import Fields
+from chunkside.core.freshness import SAYS_NOTHING, Said
 from chunkside.core.response import ResponseHead
 
 # A 304 updates what a client holds, whose own content fields stay (RFC 9110 §15.4.5).
@@ -65,17 +66,16 @@ def without_checksums(fields: Fields) -> Fields:
     return Fields(line for line in fields if not line[0].lower().startswith(_CHECKSUMS))
 
 
-def head_of_hidden(head: ResponseHead, body: bytes) -> ResponseHead:
-    """The head of a refusal that was proved to hide an absence, as readers are told of it. `body`:
+def head_of_hidden(head: ResponseHead, said: Said = SAYS_NOTHING) -> ResponseHead:
+    """The head of a refusal that was proved to hide an absence, as readers are told of it. `said`:
     as for `head_of_absence`.
     """
-    told = ((b"Content-Type", b"application/xml"),) if body else ()
     kept = without_checksums(head.fields.without(_OF_A_BODY))
-    return replace(head, status=404, fields=kept.plus(*told), length=len(body))
+    return replace(head, status=404, fields=kept.plus(*said.fields), length=len(said.body))
 
 
-def head_of_absence(absent: Absent, body: bytes = b"") -> SelectedHead:
-    """`body`: what is said of it in XML, if anything."""
+def head_of_absence(absent: Absent, said: Said = SAYS_NOTHING) -> SelectedHead:
+    """`said`: of it, beside its status."""
     allowed = ((b"Access-Control-Allow-Origin", b"*"),) if absent.allows_any_origin else ()
-    told = ((b"Content-Type", b"application/xml"),) if body else ()
-    return SelectedHead(absent.told_status, Fields((*told, *allowed)), 0, len(body))
+    fields = Fields((*said.fields, *allowed))
+    return SelectedHead(absent.told_status, fields, 0, len(said.body))

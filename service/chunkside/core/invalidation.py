@@ -24,6 +24,7 @@ _OF_THE_TARGET: Final = frozenset(
 )
 # What an object store is asked to do with one key: parts of an upload, a query of its content.
 _OF_ONE_KEY: Final = frozenset({"uploads", "uploadId", "select", "restore"})
+_QUERIES_ONE_BLOB: Final = ("comp", "query")
 _RENAMED_FROM: Final = b"x-ms-rename-source"
 _KEY: Final = re.compile(rb"<Key>([^<]*)</Key>")
 _NAMED: Final = re.compile(rb"<Object\b")
@@ -42,10 +43,12 @@ def reach_of(request: Request, *, is_strict: bool) -> Write:
     if _RENAMED_FROM in request.fields:
         return _with(request, request.fields.get(_RENAMED_FROM))
     if request.method == "POST":
-        asked = {name for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True)}
-        if "delete" in asked:
+        asked = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
+        names = {name for name, _ in asked}
+        if "delete" in names:
             return Write(is_broad=False, names_keys=True)
-        is_narrow = is_strict or not _OF_ONE_KEY.isdisjoint(asked)
+        is_of_one = not _OF_ONE_KEY.isdisjoint(names) or _QUERIES_ONE_BLOB in asked
+        is_narrow = is_strict or is_of_one
     else:
         # A rename by this field names its source in a way that depends on the store.
         is_known = request.method in _OF_THE_TARGET and b"x-amz-rename-source" not in request.fields

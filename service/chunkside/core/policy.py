@@ -99,7 +99,7 @@ def decide(request: Request, entry: Selected | None, now: Now, policy: Policy) -
 
 
 def _decide_read(request: Request, entry: Selected | None, now: Now, policy: Policy) -> Decision:
-    if _must_not_touch_the_cache(request) or range_form(request.fields) == "several":
+    if not touches_the_cache(request) or range_form(request.fields) == "several":
         return Relay(Forward.BYPASS)
     if request.control == "refresh":
         return _ask(request, Forward.REQUEST, None, is_anew=True)
@@ -162,9 +162,9 @@ def _refuse(request: Request, policy: Policy) -> Refuse | None:
     return None
 
 
-def _must_not_touch_the_cache(request: Request) -> bool:
+def touches_the_cache(request: Request) -> bool:
     # Any write beneath it changes a listing, and none says so of it.
-    return request.key_class == "listing" or passes_by(request)
+    return request.key_class != "listing" and not passes_by(request)
 
 
 def _decide_held(request: Request, held: Held, now: Now, policy: Policy) -> Decision:
@@ -364,17 +364,20 @@ def wants_proof(request: Request, status: int, answered: Fields, policy: Policy)
         and (is_proved or status in policy.absent_statuses)
         and (status != 403 or hides_absences(status, request, policy))
         and absence_lifetime(answered, request.key_class, policy) > 0
-        and not _must_not_touch_the_cache(request)
+        and touches_the_cache(request)
         and (request.method == "HEAD" or range_form(request.fields) == "single")
     )
 
 
-def leaves_open_what_is_absent(request: Request, status: int, policy: Policy) -> bool:
+def leaves_open_what_is_absent(
+    request: Request, status: int, answered: Fields, policy: Policy
+) -> bool:
     """Whether a relayed answer may be of a bucket that is missing as well as of a key: a HEAD's has
-    no code. What a client signed for a HEAD nobody can ask by GET.
+    no code but Azure's. What a client signed for a HEAD nobody can ask by GET.
     """
     is_absence = policy.is_object_store and status in (404, 410)
-    return is_absence and request.method == "HEAD" and not request.is_signed
+    is_open = is_absence and request.method == "HEAD" and not request.is_signed
+    return is_open and b"x-ms-error-code" not in answered
 
 
 def may_be_refused_for_absence(request: Request, status: int, policy: Policy) -> bool:
@@ -384,10 +387,6 @@ def may_be_refused_for_absence(request: Request, status: int, policy: Policy) ->
         and hides_absences(status, request, policy)
         and touches_the_cache(request)
     )
-
-
-def touches_the_cache(request: Request) -> bool:
-    return not _must_not_touch_the_cache(request)
 
 
 def as_full_get(request: Request) -> Request:

@@ -50,7 +50,7 @@ class Route:
     read whatever the origin says of it; None where that is the origin's to say. `identity` names
     the sidecar's own credential, "" for none. `admits`: of an object store, whose targets begin
     with the bucket, what they begin with here: "" for all, `/bucket`, or `/bucket/prefix`; None of
-    any other origin.
+    any other origin. `own_range`: the field that goes before Range there, "" for none.
     """
 
     name: str
@@ -66,6 +66,7 @@ class Route:
     client_credentials: ClientCredentials = "partition"
     identity: str = ""
     admits: bytes | None = None
+    own_range: bytes = b""
 
     @property
     def scope(self) -> bytes:
@@ -105,6 +106,8 @@ class Route:
             if self.admits is not None and has_body and is_sent_in_signed_chunks(fields):
                 return _UNDECODED
             fields = stripped(fields, self.credential_names, has_body=has_body)
+        is_verbatim = is_signed(target, fields)
+        fields = fields if is_verbatim else _with_range(fields, self.own_range)
         space, own_space = self._spaces(fields)
         target_of_key = key_target(target, self.ignored_query)
         key_class = self.classify(target)
@@ -119,7 +122,7 @@ class Route:
             key=CacheKey(space, target_of_key),
             key_class=key_class,
             has_body=has_body,
-            is_signed=is_signed(target, fields),
+            is_signed=is_verbatim,
             control=_CONTROLS.get(control),
             probe=probe,
             own_space=own_space,
@@ -127,7 +130,8 @@ class Route:
 
     def classify(self, target: bytes) -> KeyClass:
         """The class of a target as sent to the origin."""
-        if self.admits is not None and not is_of_an_object(target, self.ignored_query):
+        in_store = target[len(self.prefix) :]
+        if self.admits is not None and not is_of_an_object(in_store, self.ignored_query):
             return "listing"
         return classify(target, self.metadata_names)
 
@@ -188,6 +192,14 @@ def _not_forwarded(forwards_cookies: bool, names_pages: bool) -> frozenset[bytes
         | (frozenset() if forwards_cookies else _COOKIES)
         | (_ORIGIN if names_pages else frozenset())
     )
+
+
+def _with_range(fields: Fields, own: bytes) -> Fields:
+    """With one field for the range: that which counts to the origin."""
+    told = fields.get(own)
+    if told is None:
+        return fields
+    return fields.without(frozenset({own, b"range"})).plus((b"Range", told))
 
 
 def _one_hop_less(fields: Fields) -> Fields:

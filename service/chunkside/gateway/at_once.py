@@ -25,7 +25,7 @@ from chunkside.core.entry import (
     tokens_of,
 )
 from chunkside.core.fields import Fields
-from chunkside.core.freshness import absence_under, age, remaining
+from chunkside.core.freshness import Said, absence_under, age, remaining
 from chunkside.core.key import KeyClass, Namespace, Object
 from chunkside.core.policy import decide
 from chunkside.core.ranges import part_asked
@@ -83,7 +83,7 @@ class Absence(NamedTuple):
     ttl: float
     elapsed: float
     place: int
-    body: bytes
+    said: Said
 
 
 class Kept:
@@ -107,7 +107,7 @@ class AtOnce:
         self._edges = edges
         self._at_places = edges.index.at_places
         self._absent_statuses = edges.policy.absent_statuses
-        self._absence_body = edges.policy.absence_body
+        self._of_absence = edges.policy.of_absence
         self._ceilings: dict[KeyClass, float] = {
             key_class: self._ceiling(key_class) for key_class in ("chunk", "metadata")
         }
@@ -220,7 +220,7 @@ class AtOnce:
         ttl = (min(ceiling, absent.lifetime)) - elapsed
         if ttl <= 0 or absent.status not in self._absent_statuses:
             return None
-        return Absence(absent, ttl, elapsed, place, self._absence_body)
+        return Absence(absent, ttl, elapsed, place, self._of_absence)
 
     def _bytes(
         self, sitting: Sitting, held: Held, range_value: bytes, now: Now, place: int

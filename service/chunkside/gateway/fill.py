@@ -285,8 +285,8 @@ class Fill:
         is_stored = self._judge_absence(head, told, sent_at, is_proven=is_proven)
         answered = Answered(head, told, is_stored, head.status)
         if is_proven:
-            hidden = policy.absence_body
-            answered = replace(answered, head=head_of_hidden(head, hidden), body=hidden)
+            hidden = policy.of_absence
+            answered = replace(answered, head=head_of_hidden(head, hidden), body=hidden.body)
         self.outcome.set_result(answered)
         return "absent" if is_stored else "not_stored_status"
 

@@ -152,7 +152,7 @@ class Gateway:
         entry: Selected | None,
     ) -> Reply:
         reply = await self._passing.relay(request, content, forward, entry)
-        if leaves_open_what_is_absent(request, reply.status, self._edges.policy):
+        if leaves_open_what_is_absent(request, reply.status, reply.fields, self._edges.policy):
             return await self._waiting.tell_absence(request, reply)
         if may_be_refused_for_absence(request, reply.status, self._edges.policy):
             return await self._waiting.tell_refusal(request, reply)

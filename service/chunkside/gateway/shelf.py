@@ -28,11 +28,11 @@ class Shelf:
     def absence(self, request: Request, decision: ServeAbsence) -> Reply:
         edges, absent = self._edges, decision.absent
         edges.index.touch(request.key)
-        head = head_of_absence(absent, edges.policy.absence_body)
+        said = edges.policy.of_absence
+        head = head_of_absence(absent, said)
         status = CacheStatus(is_hit=True, ttl=decision.ttl, detail="negative")
         elapsed = age(absent.requested_at, edges.now())
-        body = edges.policy.absence_body
-        length = len(body)
+        body, length = said.body, head.length
         return Reply(head.status, head.fields, body, length, "negative_hit", status, elapsed)
 
     async def body(

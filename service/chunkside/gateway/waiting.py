@@ -137,7 +137,7 @@ class Waiting:
         if status not in (404, 410):
             return reply
         refused = ResponseHead(reply.status, reply.fields, reply.length)
-        head = head_of_hidden(refused, self.edges.policy.absence_body)
+        head = head_of_hidden(refused, self.edges.policy.of_absence)
         return replace(reply, status=head.status, fields=head.fields, length=head.length)
 
     async def _status_of_get(self, question: Request) -> int:

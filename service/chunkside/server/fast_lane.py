@@ -20,6 +20,7 @@ from chunkside.core.cache_status import INTEGER_LIMIT, Result
 from chunkside.core.decision import Whole
 from chunkside.core.entry import Now, Part, Stored
 from chunkside.core.fields import Fields
+from chunkside.core.freshness import Said
 from chunkside.core.heads import head_of, head_of_absence
 from chunkside.core.key import KeyClass, class_of_path, has_dot_segment
 from chunkside.core.request import Request
@@ -118,7 +119,7 @@ class FastLane:
         self._clock = clock
         self._boot_clock = boot_clock
         self._met_once: set[bytes] = set()
-        self._absences: dict[tuple[int, bool, bytes], tuple[Begun, bytes]] = {}
+        self._absences: dict[tuple[int, bool, Said], tuple[Begun, bytes]] = {}
         self._heads: dict[tuple[int, int], tuple[Stored, Begun, Begun]] = {}
         self._came_once: set[int] = set()
         self.take(routes)
@@ -313,12 +314,13 @@ class FastLane:
 
     def _absence(self, found: Absence, second: int) -> bytes:
         absent = found.absent
-        kind = absent.told_status, absent.allows_any_origin, found.body
+        kind = absent.told_status, absent.allows_any_origin, found.said
         known = self._absences.get(kind)
         if known is None:
-            selected = head_of_absence(absent, found.body)
+            said = found.said
+            selected = head_of_absence(absent, said)
             begun = begin_head(selected.status, selected.fields)
-            ended = end_head(self._via, len(found.body)) + found.body
+            ended = end_head(self._via, len(said.body)) + said.body
             known = self._absences[kind] = begun, ended
         told = b"chunkside; hit%b; detail=negative" % _told_ttl(found.ttl)
         return head_from_store(known[0], second, found.elapsed, told, known[1])
@@ -387,7 +389,7 @@ def _told_ttl(ttl: float) -> bytes:
 
 def _size(found: Absence | Bytes) -> int:
     """How much of an answer is body."""
-    return len(found.content if isinstance(found, Bytes) else found.body)
+    return len(found.content if isinstance(found, Bytes) else found.said.body)
 
 
 def _status(found: Absence | Bytes) -> int:

@@ -16,6 +16,7 @@ from chunkside.settings.addresses import (
     TcpAddress,
     UnixAddress,
     UpstreamAddress,
+    is_azure,
     root_of,
 )
 from chunkside.settings.cache_directory import MEMORY_IS_MEANT, locate_cache, open_cache
@@ -70,6 +71,7 @@ __all__ = [
     "differing",
     "forecast",
     "identity_of",
+    "is_azure",
     "load_settings",
     "locate_cache",
     "may_sign",

@@ -15,17 +15,21 @@ from chunkside.settings.errors import NotAllowedError, did_you_mean
 from chunkside.upstream.redirects import ListedHost
 
 UPSTREAMS = (
-    "an http:// or https:// URL with an optional path prefix, s3:// with an optional bucket and "
-    "prefix, or file:// and an absolute path"
+    "an http:// or https:// URL with an optional path prefix, s3:// or gs:// with an optional "
+    "bucket and prefix, az://ACCOUNT with an optional container and prefix, or file:// and an "
+    "absolute path"
 )
 ENDPOINTS = "an http:// or https:// URL without a path"
 REDIRECT_HOSTS = "hosts such as data.example.org, mirror:8080 or *.example.org"
 LISTENS = "localhost:PORT, HOST:PORT, [IPV6]:PORT or unix:/PATH"
 
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
-BUCKET_SCHEMES: Final = {"s3": "https://s3.amazonaws.com:443"}
+BUCKET_SCHEMES: Final = {
+    "s3": "https://s3.amazonaws.com:443",
+    "gs": "https://storage.googleapis.com:443",
+    "az": "https://{account}.blob.core.windows.net:443",
+}
 """Object stores, and the origin location of each that is the cloud's own."""
-LATER_SCHEMES = ("gs", "az")
 ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - recognised, not bound here
 LONGEST_UNIX_PATH = 107
 """Bytes that `sun_path` holds, less its terminating zero."""
@@ -36,6 +40,9 @@ _DIRECTORY_PATH = re.compile(
     r"(?:/(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%(?!2[Ff]|00)[0-9A-Fa-f]{2})+)+", re.ASCII
 )
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}", re.ASCII)
+# Of containers `$root` and the like are Azure's own.
+_CONTAINER = re.compile(r"[a-z0-9](-?[a-z0-9])+|\$[a-z]+", re.ASCII)
+_ACCOUNT = re.compile(r"[a-z0-9]{3,24}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,28 +113,42 @@ class BucketAddress:
     """What targets begin with, percent-encoded: `/bucket/prefix`, `/bucket`, or "" for all."""
     endpoint: UpstreamAddress | None = None
     """Where the store answers; None for the cloud's own."""
-    prefix: str = ""
-    """Nothing goes before what clients name: they name the bucket themselves."""
+    account: str = ""
+    """Whose the buckets are, where names of buckets are no more than an account's own: `az`."""
+
+    @property
+    def prefix(self) -> str:
+        """Clients name the bucket themselves. The account stands in the host at the cloud's own,
+        and before the bucket elsewhere.
+        """
+        return f"/{self.account}" if self.account and self.endpoint is not None else ""
 
     @property
     def location(self) -> str:
         """The origin location of keys. A cloud's regions are one: a bucket has the same objects by
         whichever it is asked.
         """
-        own = BUCKET_SCHEMES[self.scheme]
-        return own if self.endpoint is None else self.endpoint.location
+        if self.endpoint is not None:
+            return self.endpoint.location
+        return BUCKET_SCHEMES[self.scheme].format(account=self.account)
 
     def __str__(self) -> str:
-        return f"{self.scheme}://{self.scope.removeprefix('/')}"
+        path = f"/{self.account}{self.scope}" if self.account else self.scope
+        return f"{self.scheme}://{path.removeprefix('/')}"
 
 
 OriginAddress = UpstreamAddress | DirectoryAddress | BucketAddress
 
 
+def is_azure(upstream: OriginAddress) -> bool:
+    return isinstance(upstream, BucketAddress) and upstream.scheme == "az"
+
+
 def root_of(upstream: OriginAddress) -> str:
     """The URL that what an upstream has begins with."""
-    is_store = isinstance(upstream, BucketAddress) and not upstream.scope
-    return str(upstream) if is_store else f"{upstream}/"
+    url = str(upstream)
+    is_all_of_it = isinstance(upstream, BucketAddress) and url.endswith("://")
+    return url if is_all_of_it else f"{url}/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +198,8 @@ def parse_upstream(value: object) -> OriginAddress:
     authority, slash, path = rest.partition("/")
     if scheme.lower() == "file":
         return _parse_directory(authority, slash + path)
+    if scheme.lower() == "az":
+        return _parse_container(authority, slash + path)
     if scheme.lower() in BUCKET_SCHEMES:
         return _parse_bucket(scheme.lower(), authority, slash + path)
     prefix = (slash + path).rstrip("/")
@@ -195,21 +218,43 @@ def _parse_bucket(scheme: str, bucket: str, path: str) -> BucketAddress:
     prefix = path.rstrip("/")
     if not bucket:
         if prefix:
-            raise NotAllowedError("has no bucket before its path", UPSTREAMS, "write s3://BUCKET")
+            example = f"write {scheme}://BUCKET"
+            raise NotAllowedError("has no bucket before its path", UPSTREAMS, example)
         return BucketAddress(scheme, "")
     if _BUCKET.fullmatch(bucket) is None:
-        raise NotAllowedError(
-            "not the name of a bucket",
-            UPSTREAMS,
-            "an endpoint goes into upstream_endpoint" if ":" in bucket else None,
-        )
+        raise NotAllowedError("not the name of a bucket", UPSTREAMS, _endpoint_remedy(bucket))
+    _refuse_prefix(prefix)
+    return BucketAddress(scheme, f"/{bucket}{prefix}")
+
+
+def _parse_container(account: str, path: str) -> BucketAddress:
+    """An endpoint of Azure's for blobs may stand for the account in it."""
+    account = account.removesuffix(".blob.core.windows.net")
+    if _ACCOUNT.fullmatch(account) is None:
+        reason = "not the name of a storage account" if account else "has no storage account"
+        remedy = _endpoint_remedy(account) or "write az://ACCOUNT/CONTAINER"
+        raise NotAllowedError(reason, UPSTREAMS, remedy)
+    container, slash, prefix = path.strip("/").partition("/")
+    if not container:
+        return BucketAddress("az", "", account=account)
+    if _CONTAINER.fullmatch(container) is None:
+        raise NotAllowedError("not the name of a container after the account", UPSTREAMS)
+    prefix = slash + prefix
+    _refuse_prefix(prefix)
+    return BucketAddress("az", f"/{container}{prefix}", account=account)
+
+
+def _endpoint_remedy(name: str) -> str | None:
+    return "an endpoint goes into upstream_endpoint" if ":" in name else None
+
+
+def _refuse_prefix(prefix: str) -> None:
     if _PATH.fullmatch(prefix) is None or _DOT_SEGMENT.search(prefix) or "//" in prefix:
         raise NotAllowedError(
             "its prefix can't be sent as it is",
             UPSTREAMS,
             "percent-encode it, without empty or dot segments",
         )
-    return BucketAddress(scheme, f"/{bucket}{prefix}")
 
 
 def parse_endpoint(value: object) -> UpstreamAddress:
@@ -285,14 +330,7 @@ def _refuse_scheme(scheme: str, url: str) -> None:
     if scheme in DEFAULT_PORTS or scheme in BUCKET_SCHEMES or scheme == "file":
         return
     shown = without_secrets(url)
-    if scheme in LATER_SCHEMES:
-        raise NotAllowedError(
-            f"{scheme}:// is not supported yet in this version",
-            UPSTREAMS,
-            "give the store's HTTP endpoint",
-            shown=shown,
-        )
-    known = (*DEFAULT_PORTS, "file", *BUCKET_SCHEMES, *LATER_SCHEMES)
+    known = (*DEFAULT_PORTS, "file", *BUCKET_SCHEMES)
     raise NotAllowedError("unknown scheme", UPSTREAMS, did_you_mean(scheme, known), shown=shown)
 
 

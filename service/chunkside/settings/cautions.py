@@ -9,12 +9,15 @@ from chunkside.settings.addresses import (
     DirectoryAddress,
     OriginAddress,
     TcpAddress,
+    UpstreamAddress,
+    is_azure,
 )
 from chunkside.settings.model import Settings
 from chunkside.settings.own_credential import (
     auth_kind,
     client_credentials_of,
     is_this_machine,
+    may_sign,
     shows_certificate,
 )
 from chunkside.settings.sources import require_routes
@@ -56,6 +59,11 @@ def cautions(settings: Settings) -> list[str]:
                 f"{label}upstream is http:// and not on this machine: whoever is on the way there "
                 "reads the secret of upstream_auth_file"
             )
+        if is_azure(route.upstream) and may_sign(route) and _goes_in_the_clear(route.upstream):
+            told.append(
+                f"{label}upstream_endpoint is http:// and not on this machine: whoever is on the "
+                "way there reads the tokens and SAS that are sent to it"
+            )
         if own.upstream_cert_file is not None and not shows_certificate(route):
             told.append(f"{label}upstream is no https://: upstream_cert_file is shown to nobody")
         is_removed = "cookie" in {name.lower() for name in own.credential_headers}
@@ -76,9 +84,10 @@ def cautions(settings: Settings) -> list[str]:
 
 
 def _goes_in_the_clear(upstream: OriginAddress) -> bool:
-    if isinstance(upstream, DirectoryAddress | BucketAddress):
+    address = upstream.endpoint if isinstance(upstream, BucketAddress) else upstream
+    if not isinstance(address, UpstreamAddress):
         return False
-    return upstream.scheme == "http" and not is_this_machine(upstream.host)
+    return address.scheme == "http" and not is_this_machine(address.host)
 
 
 def _locations(host: str, port: int) -> set[str]:

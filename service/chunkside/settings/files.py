@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from chunkside.settings.addresses import BucketAddress
+from pathlib import Path
+
+from chunkside.settings.addresses import BucketAddress, OriginAddress, is_azure
+from chunkside.settings.clouds import CLOUDS
 from chunkside.settings.errors import ConfigurationError
 from chunkside.settings.model import Settings
 from chunkside.settings.own_credential import auth_kind, shows_certificate, tls_files
+from chunkside.settings.route_settings import RouteSettings
 from chunkside.settings.routes import ConfiguredRoute
 from chunkside.settings.sources import require_routes
-from chunkside.upstream.aws import is_installed
-from chunkside.upstream.credential import credential_line
+from chunkside.upstream.azure_secrets import parsed
+from chunkside.upstream.credential import credential_line, secret_of
 from chunkside.upstream.tls import TlsFiles, context_of
 from chunkside.upstream.watched import UnfitFile
 
@@ -30,9 +34,13 @@ class _Unfit(Exception):
 
 def refuse_unfit_files(settings: Settings) -> None:
     """Raises ConfigurationError."""
-    for route in require_routes(settings):
+    routes = require_routes(settings)
+    # What stands beside routes is for those that it means something to.
+    each_given = [route.settings for route in settings.routes] or [settings]
+    for route, given in zip(routes, each_given, strict=True):
         own = route.settings
         try:
+            _look_at_words_of_s3(route, given)
             _look_at_certificates(route)
             _look_at_secret(route)
         except _Unfit as unfit:
@@ -44,6 +52,15 @@ def refuse_unfit_files(settings: Settings) -> None:
             raise ConfigurationError(
                 f"{where}{unfit.setting}", value, unfit.allowed, reason=unfit.reason
             ) from unfit
+
+
+def _look_at_words_of_s3(route: ConfiguredRoute, given: RouteSettings) -> None:
+    if not is_azure(route.upstream):
+        return
+    fields = RouteSettings.model_fields
+    for name in ("upstream_region", "upstream_addressing", "upstream_requester_pays"):
+        if getattr(given, name) != fields[name].default:
+            raise _Unfit(name, "left out with az://", "a setting for s3:// alone")
 
 
 def _look_at_certificates(route: ConfiguredRoute) -> None:
@@ -68,17 +85,13 @@ def _look_at_certificates(route: ConfiguredRoute) -> None:
 def _look_at_secret(route: ConfiguredRoute) -> None:
     own = route.settings
     kind, file = auth_kind(own), own.upstream_auth_file
-    if isinstance(route.upstream, BucketAddress) and kind is not None:
-        raise _Unfit("upstream_auth", "auto, aws or none with s3://", f"is {kind}")
-    if own.upstream_auth == "aws":
-        if not isinstance(route.upstream, BucketAddress):
-            raise _Unfit("upstream_auth", "another, or an s3:// upstream", "aws is for s3://")
-        if not is_installed():
-            allowed = "aws where botocore is installed: pip install 'chunkside[aws]'"
-            raise _Unfit("upstream_auth", allowed, "botocore is not installed")
+    _look_at_cloud(route)
     if kind is None:
         if file is not None and own.upstream_auth == "auto":
-            raise _Unfit("upstream_auth", "bearer, basic or header", "upstream_auth_file is set")
+            allowed = "azure" if is_azure(route.upstream) else "bearer, basic or header"
+            raise _Unfit("upstream_auth", allowed, "upstream_auth_file is set")
+        if file is not None and own.upstream_auth == "azure":
+            _look_at_secret_of_azure(route.upstream, file)
         return
     if file is None:
         raise _Unfit("upstream_auth_file", _SECRETS[kind], f"not set, and upstream_auth is {kind}")
@@ -86,3 +99,33 @@ def _look_at_secret(route: ConfiguredRoute) -> None:
         credential_line(kind, file)
     except UnfitFile as error:
         raise _Unfit("upstream_auth_file", _SECRETS[kind], str(error)) from error
+
+
+def _look_at_secret_of_azure(upstream: OriginAddress, file: Path) -> None:
+    assert isinstance(upstream, BucketAddress)
+    try:
+        parsed(upstream.account, secret_of(file))
+    except UnfitFile as error:
+        allowed = "a file with a key, SAS or connection string of the storage account"
+        raise _Unfit("upstream_auth_file", allowed, str(error)) from error
+
+
+def _look_at_cloud(route: ConfiguredRoute) -> None:
+    told, upstream = route.settings.upstream_auth, route.upstream
+    has_file = route.settings.upstream_auth_file is not None
+    scheme = upstream.scheme if isinstance(upstream, BucketAddress) else ""
+    meant = next((key for key, cloud in CLOUDS.items() if cloud.auth == told), scheme)
+    if meant != scheme:
+        raise _Unfit(
+            "upstream_auth", f"another, or an {meant}:// upstream", f"{told} is for {meant}://"
+        )
+    if not scheme:
+        return
+    cloud = CLOUDS[scheme]
+    if auth_kind(route.settings) is not None:
+        allowed = f"auto, {cloud.auth} or none with {scheme}://"
+        raise _Unfit("upstream_auth", allowed, f"is {told}")
+    needs_library = told == cloud.auth and not (is_azure(upstream) and has_file)
+    if needs_library and not cloud.is_installed:
+        allowed = f"{told} where {cloud.library} is installed: pip install 'chunkside[{told}]'"
+        raise _Unfit("upstream_auth", allowed, f"{cloud.library} is not installed")

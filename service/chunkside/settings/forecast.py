@@ -12,6 +12,7 @@ from chunkside.core.key import ClientCredentials
 from chunkside.settings.addresses import BucketAddress, ListenAddress, TcpAddress, root_of
 from chunkside.settings.cache_directory import locate_cache
 from chunkside.settings.cautions import cautions
+from chunkside.settings.clouds import CLOUDS
 from chunkside.settings.derived import (
     memory_limit,
     resolve_cache_size,
@@ -151,12 +152,15 @@ def _ways(route: ConfiguredRoute) -> list[str]:
 
 
 def _way_to_bucket(route: ConfiguredRoute, bucket: BucketAddress) -> str:
-    at = "AWS" if bucket.endpoint is None else str(bucket.endpoint)
-    signs = "signed with what AWS's chain of credentials finds" if may_sign(route) else "not signed"
-    own = route.prefix.rstrip("/")
+    cloud, own = CLOUDS[bucket.scheme], route.prefix.rstrip("/")
+    signs = "are not signed"
+    if may_sign(route):
+        signs = f"are signed with what {cloud.whose} chain of credentials finds"
+        if route.settings.upstream_auth_file is not None:
+            signs = f"are signed with what {route.settings.upstream_auth_file} holds"
     return (
-        f"S3 at {at}, requests are {signs}; S3 clients use {own or 'the data port'} as endpoint, "
-        "path style, without signing"
+        f"the store is asked at {bucket.endpoint or bucket.location}, requests {signs}; its "
+        f"clients use {own or 'the data port'} as endpoint, path style, without signing"
     )
 
 

@@ -34,8 +34,7 @@ ORIGINS = "* or origins such as http://localhost:3000, separated by commas"
 ABSENT_STATUSES = "404, 410 and 403, or some of them"
 PATHS = "a path"
 NETWORKS = "networks such as 10.0.0.0/8 or addresses, separated by commas"
-AUTHS = ("auto", "none", "aws", "bearer", "basic", "header")
-_LATER_AUTHS = ("gcp", "azure")
+AUTHS = ("auto", "none", "aws", "gcp", "azure", "bearer", "basic", "header")
 REGIONS = "the name of a region, such as eu-central-1"
 _REGION = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 
@@ -149,17 +148,6 @@ def _read_region(value: object) -> str:
     return region
 
 
-def _read_auth(value: object) -> str:
-    word = value.strip().lower() if isinstance(value, str) else ""
-    if word in _LATER_AUTHS:
-        raise NotAllowedError(
-            f"{word} is not supported yet in this version",
-            " or ".join(AUTHS),
-            "let the reader sign its requests itself",
-        )
-    return quantities.choice_parser(*AUTHS)(value)
-
-
 def _read_absent_statuses(value: object) -> frozenset[int]:
     items = value if isinstance(value, (list, tuple)) else [value]
     texts = [str(each) if type(each) is int else each for each in items]
@@ -261,8 +249,8 @@ Addressing = Annotated[
     Shape("auto|path|virtual"),
 ]
 UpstreamAuth = Annotated[
-    Literal["auto", "none", "aws", "bearer", "basic", "header"],
-    PlainValidator(_read_auth),
+    Literal["auto", "none", "aws", "gcp", "azure", "bearer", "basic", "header"],
+    PlainValidator(quantities.choice_parser(*AUTHS)),
     Shape("|".join(AUTHS)),
 ]
 AbsentStatuses = Annotated[

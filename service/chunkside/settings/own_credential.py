@@ -10,6 +10,7 @@ from chunkside.settings.addresses import (
     TcpAddress,
     UpstreamAddress,
 )
+from chunkside.settings.clouds import CLOUDS
 from chunkside.settings.errors import ConfigurationError
 from chunkside.settings.model import Settings
 from chunkside.settings.route_settings import RouteSettings
@@ -22,7 +23,7 @@ from chunkside.upstream.tls import TlsFiles
 def auth_kind(settings: RouteSettings) -> CredentialKind | None:
     """None where nothing from a file is added to requests."""
     match settings.upstream_auth:
-        case "auto" | "none" | "aws":
+        case "auto" | "none" | "aws" | "gcp" | "azure":
             return None
         case kind:
             return kind
@@ -30,8 +31,10 @@ def auth_kind(settings: RouteSettings) -> CredentialKind | None:
 
 def may_sign(route: ConfiguredRoute) -> bool:
     """Whether requests are signed if a cloud's own chain of credentials finds any."""
-    is_bucket = isinstance(route.upstream, BucketAddress)
-    return is_bucket and route.settings.upstream_auth in ("auto", "aws")
+    upstream = route.upstream
+    if not isinstance(upstream, BucketAddress):
+        return False
+    return route.settings.upstream_auth in ("auto", CLOUDS[upstream.scheme].auth)
 
 
 def client_credentials_of(route: ConfiguredRoute) -> ClientCredentials:

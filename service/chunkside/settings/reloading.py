@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from chunkside.settings.addresses import BucketAddress
 from chunkside.settings.model import Settings
 from chunkside.settings.route_settings import RouteSettings
 from chunkside.settings.routes import ConfiguredRoute, agreed, lead_to_the_same
@@ -47,7 +48,13 @@ def differing(one: ConfiguredRoute, other: ConfiguredRoute) -> frozenset[str]:
 def same_way(one: ConfiguredRoute, other: ConfiguredRoute) -> bool:
     """Whether two routes ask their origin alike: one's connections are of use to the other."""
     is_same_origin = one.upstream.location == other.upstream.location
-    return is_same_origin and differing(one, other) <= DECIDED_HERE
+    # Of one place, each account has a secret of its own.
+    is_same_account = _account_of(one) == _account_of(other)
+    return is_same_origin and is_same_account and differing(one, other) <= DECIDED_HERE
+
+
+def _account_of(route: ConfiguredRoute) -> str:
+    return route.upstream.account if isinstance(route.upstream, BucketAddress) else ""
 
 
 def other_answers(

@@ -113,7 +113,7 @@ class RouteSettings(BaseModel):
         description="What clients bring in `credential_headers`. `partition`: what was learned "
         "with one answers only that one; `strip`: it is removed, and all share what is stored; "
         "`share`: it is forwarded, bodies are shared, absences are not; `auto`: `strip` with "
-        "`upstream_auth` and for `s3://`, else `partition`",
+        "`upstream_auth` and for `s3://` and `az://`, else `partition`",
     )
     credential_headers: HeaderNames = Field(
         default=(
@@ -140,18 +140,20 @@ class RouteSettings(BaseModel):
         default="auto",
         description="The sidecar's own credential, in the place of what clients bring: `bearer`, "
         "`basic` or `header`, from `upstream_auth_file`; `aws`: requests to `s3://` are signed "
-        "with what AWS's own chain of credentials finds; `none`; `auto`: `aws` for `s3://` where "
-        "it finds any, else none",
+        "with what AWS's own chain of credentials finds; `azure`: requests to `az://` bear what "
+        "`upstream_auth_file`, the environment or Azure's own chain gives; `none`; `auto`: `aws` "
+        "for `s3://` and `azure` for `az://` where these find any, else none",
     )
     upstream_auth_file: File = Field(
         default=None,
         description="The secret: for `bearer` a token, for `basic` `user:password`, for `header` "
-        "`Name: value`. Read again when it changes",
+        "`Name: value`, for `azure` an account key, a SAS or a connection string. Read again when "
+        "it changes",
     )
     upstream_endpoint: Endpoint = Field(
         default=None,
-        description="Where the store of `s3://` answers, if that isn't AWS: an `http://` or "
-        "`https://` URL without a path",
+        description="Where the store of `s3://` or `az://` answers, if that isn't the cloud's own: "
+        "an `http://` or `https://` URL without a path",
     )
     upstream_region: Region = Field(
         default=None,

@@ -79,7 +79,9 @@ def _in_bucket(url: str, known: Iterable[RouteNames]) -> str | None:
         scheme, _, scope = each.upstream.partition("://")
         told, _, path = url.partition("://")
         if told.lower() == scheme and (not scope or _beneath(path, scope) is not None):
-            return f"{each.prefix.rstrip('/')}/{path}"
+            # Whose account it is stands before what the data port has.
+            below = path.partition("/")[2] if scheme == "az" else path
+            return f"{each.prefix.rstrip('/')}/{below}"
     return None
 
 

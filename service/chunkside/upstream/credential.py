@@ -27,7 +27,7 @@ _NOT_FOR_USE: Final = HOP_BY_HOP | {b"host", b"content-length", b"expect", b"via
 
 def credential_line(kind: CredentialKind, file: Path) -> Line:
     """Name and value of the field. Raises UnfitFile, which never shows what the file holds."""
-    secret = _secret(file)
+    secret = secret_of(file)
     match kind:
         case "bearer":
             if b" " in secret:
@@ -51,8 +51,8 @@ def _named(secret: bytes) -> Line:
     return name, value
 
 
-def _secret(file: Path) -> bytes:
-    """What the file holds, less line ends at its end."""
+def secret_of(file: Path) -> bytes:
+    """What the file holds, less line ends at its end. Raises UnfitFile, which never shows that."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as opened:
@@ -80,17 +80,22 @@ def token_expiry(line: Line) -> float | None:
 
     It is shown, and nothing is decided by it: nobody has looked at the signature.
     """
-    parts = line[1].removeprefix(b"Bearer ").split(b".")
-    if len(parts) != 3:
-        return None
-    try:
-        claims = json.loads(base64.urlsafe_b64decode(parts[1] + b"=" * (-len(parts[1]) % 4)))
-    except (ValueError, RecursionError):
-        return None
-    expiry = claims.get("exp") if isinstance(claims, dict) else None
+    expiry = claims_of(line[1].removeprefix(b"Bearer ")).get("exp")
     if not isinstance(expiry, (int, float)) or isinstance(expiry, bool):
         return None
     return float(expiry) if 0 <= expiry < _MOST_SECONDS else None
+
+
+def claims_of(token: bytes) -> dict[str, object]:
+    """What a JSON Web Token says; nothing of what is none."""
+    parts = token.split(b".")
+    if len(parts) != 3:
+        return {}
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + b"=" * (-len(parts[1]) % 4)))
+    except (ValueError, RecursionError):
+        return {}
+    return claims if isinstance(claims, dict) else {}
 
 
 class Credential:

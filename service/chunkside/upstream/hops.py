@@ -20,6 +20,7 @@ from chunkside.upstream.chain import Chain
 from chunkside.upstream.credential import Credential, Line
 from chunkside.upstream.redirects import FOLLOWED_STATUSES, MOST_HOPS, Place, Redirects
 from chunkside.upstream.tls import Tls, TlsFiles
+from chunkside.upstream.unused import Unused
 from chunkside.upstream.wire import HttpResponse, Wire
 
 _REFUSED: Final = frozenset({401, 403})
@@ -41,7 +42,8 @@ class Store(Protocol):
 class Means:
     """What an origin is asked with. `credential`: the sidecar's own, if it has one. `redirects`:
     those that are followed; None where all pass through. `chain`: what a cloud's own chain of
-    credentials found. `store`: the cloud that is asked, if it is one.
+    credentials found. `store`: the cloud that is asked, if it is one. `unused`: what lies there
+    where nothing signs.
     """
 
     tls: Tls = field(default_factory=lambda: Tls(TlsFiles()))
@@ -49,6 +51,7 @@ class Means:
     redirects: Redirects | None = None
     chain: Chain[Any] | None = None
     store: Store | None = None
+    unused: Unused | None = None
 
     @property
     def has_own_credential(self) -> bool:
@@ -60,6 +63,7 @@ class Hops:
 
     def __init__(self, wire: Wire, location: str, observer: Observer, means: Means) -> None:
         self._store = means.store
+        self._unused = means.unused
         self._wire = wire
         self._location = location
         self._observer = observer
@@ -82,7 +86,11 @@ class Hops:
     ) -> HttpResponse:
         """At the upstream's own location: once more where the secret was exchanged meanwhile."""
         if self._store is not None:
-            return await self._store.send(request, self._at(seconds, until, is_anew=is_anew))
+            response = await self._store.send(request, self._at(seconds, until, is_anew=is_anew))
+            is_refused = response.head.status in _REFUSED and not request.is_signed
+            if self._unused is not None and is_refused:
+                self._unused.refused()
+            return response
         credential = None if request.is_signed else self._credential
         if credential is None:
             return await self._wire.send(request, seconds, _left(until), is_anew=is_anew)
