@@ -314,4 +314,5 @@ def route_of(configured: ConfiguredRoute, secret: bytes, identity: str | None = 
         identity=identity_of(configured) if identity is None else identity,
         client_credentials=client_credentials_of(configured),
         admits=upstream.scope.encode() if isinstance(upstream, BucketAddress) else None,
+        preserves_host=settings.preserve_host,
     )

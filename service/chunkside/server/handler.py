@@ -75,6 +75,7 @@ class DataPort:
         self._seats: dict[str, _Seat] = {route.name: (route, gateway) for route, gateway in routes}
         self._routes = Routes(route for route, _ in self._seats.values())
         self._allowed_hosts = allowed_hosts
+        self._hosts = {route.name: allowed_hosts | route.hosts for route in self._routes}
         self._peers = peers
 
     async def __call__(self, http: web.BaseRequest) -> web.StreamResponse:
@@ -163,7 +164,8 @@ class DataPort:
         target = self._target(http)
         route = self._routes.choose(target)
         name = self._routes.name_of(route)
-        refusal = self._refuse(http.version, http.method, target, fields)
+        hosts = self._hosts.get(name, self._allowed_hosts)
+        refusal = self._refuse(http.version, http.method, target, fields, hosts)
         if refusal is not None:
             return name, refusal
         if ends_here(http.method, target, fields):
@@ -181,12 +183,17 @@ class DataPort:
         return _raw_target(http)
 
     def _refuse(
-        self, version: HttpVersion, method: str, target: bytes, fields: Fields
+        self,
+        version: HttpVersion,
+        method: str,
+        target: bytes,
+        fields: Fields,
+        hosts: frozenset[bytes],
     ) -> Refuse | None:
-        """Why nobody who sends this gets an answer, whatever its path."""
-        refusal = judge_framing(version, fields) or judge_neighbour(
-            method, target, fields, self._allowed_hosts
-        )
+        """Why nobody who sends this gets an answer, whatever its path. `hosts`: further names that
+        this machine may be asked by.
+        """
+        refusal = judge_framing(version, fields) or judge_neighbour(method, target, fields, hosts)
         if refusal is not None:
             return refusal
         if self._instance in fields.combined(b"via"):
@@ -200,7 +207,7 @@ class DataPort:
 
     def is_welcome(self, fields: Fields) -> bool:
         """Whether a GET with these fields gets an answer at all, whatever its target."""
-        return self._refuse(HttpVersion11, "GET", b"/", fields) is None
+        return self._refuse(HttpVersion11, "GET", b"/", fields, self._allowed_hosts) is None
 
     def error_page(
         self, http: web.BaseRequest, status: int, error: BaseException | None
