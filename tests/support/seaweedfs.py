@@ -33,8 +33,10 @@ _CONFIG = {
 
 
 @contextmanager
-def seaweedfs(program: str, home: Path) -> Iterator[str]:
-    """An empty store, and its URL with no slash at its end."""
+def seaweedfs(program: str, home: Path, domain: str = "") -> Iterator[str]:
+    """An empty store, and its URL with no slash at its end. `domain`: what Hosts that name a bucket
+    end in.
+    """
     home.mkdir(parents=True, exist_ok=True)
     (home / "objects").mkdir()
     config = home / "s3.json"
@@ -48,7 +50,7 @@ def seaweedfs(program: str, home: Path) -> Iterator[str]:
     flags += [f"-{name}.port={free_port()}" for name in ("master", "volume", "filer")]
     command = [
         *(program, "server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={home / 'objects'}"),
-        *("-filer", "-s3", f"-s3.port={port}"),
+        *("-filer", "-s3", f"-s3.port={port}", f"-s3.domainName={domain}"),
         *("-s3.port.iceberg=0", "-s3.port.lance=0", f"-s3.config={config}", *flags),
         *("-master.volumeSizeLimitMB=64", "-volume.max=20"),
     ]
