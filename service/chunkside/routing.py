@@ -4,8 +4,10 @@ of them hold.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from secrets import token_hex
 from typing import Final
 
 from chunkside.core.cors import Pages
@@ -43,8 +45,12 @@ from chunkside.upstream.reading import Files
 from chunkside.upstream.redirects import Redirects
 from chunkside.upstream.root import Root
 from chunkside.upstream.s3 import FIRST_REGION, S3, S3Endpoint
+from chunkside.upstream.search import NotYet, Search
 from chunkside.upstream.tls import Tls
+from chunkside.upstream.watched import UnfitFile
 from chunkside.upstream.wire import Times
+
+log = logging.getLogger(__name__)
 
 # What sets the date of an object itself, and never takes one from whoever puts it there.
 _OBJECT_STORES: Final = frozenset({"s3", "gs", "az"})
@@ -55,7 +61,7 @@ _NO_SUCH_KEY: Final = b"<Error><Code>NoSuchKey</Code></Error>"
 @dataclass(frozen=True, slots=True)
 class OpenRoute:
     """`configured` holds all settings of the route. `close` lets go of its connections.
-    `credential`: the sidecar's own there.
+    `credential`: the sidecar's own there. `search`: where it isn't known yet whose that is.
     """
 
     configured: ConfiguredRoute
@@ -64,16 +70,20 @@ class OpenRoute:
     gateway: Gateway
     close: Callable[[], Awaitable[None]]
     credential: Credential | None = None
+    search: Search | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """To an origin. `identity`: of the sidecar's own credential there, "" for none."""
+    """To an origin. `identity`: of the sidecar's own credential there, "" for none. `search`: as of
+    the route.
+    """
 
     upstream: Upstream
     close: Callable[[], Awaitable[None]]
     credential: Credential | None = None
     identity: str = ""
+    search: Search | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +112,7 @@ class CurrentRoutes:
         # Those that hold no longer and still have something under way.
         self._leaving: list[OpenRoute] = []
         self._farewells = Tasks()
+        self._searching: list[Search] = []
         self.open = tuple(self._opened(each, None, {}) for each in configured)
 
     @property
@@ -123,8 +134,7 @@ class CurrentRoutes:
         self.open = tuple(self._opened(each, before.get(each.prefix), means) for each in configured)
         for old in before.values():
             if all(old is not each for each in self.open):
-                self._leaving.append(old)
-                self._farewells.start(self._see_off(old), "the end of a route")
+                self._see_off_later(old)
         return self._forget_other_answers()
 
     def _forget_other_answers(self) -> dict[str, frozenset[str]]:
@@ -138,11 +148,39 @@ class CurrentRoutes:
             self.open[0].edges.forget_location(location)
         return fell
 
+    def search(self, tell: Callable[[], None]) -> None:
+        """Has each route of which it isn't known yet find out with whose credentials it asks, and
+        then ask so; `tell` hears of each that `open` has another for.
+        """
+        for each in self.open:
+            if each.search is not None and each.search not in self._searching:
+                self._searching.append(each.search)
+                self._farewells.start(self._find_out(each, each.search, tell), "a search")
+
+    async def _find_out(self, old: OpenRoute, search: Search, tell: Callable[[], None]) -> None:
+        try:
+            means = await search.means()
+            if any(old is each for each in self.open):
+                new = self._opened(old.configured, None, {old.configured.prefix: means})
+                self.open = tuple(new if each is old else each for each in self.open)
+                self._see_off_later(old)
+                tell()
+        finally:
+            self._searching.remove(search)
+            search.end()
+
     async def close(self) -> None:
         """Closes all connections, whatever is under way on them."""
         await self._farewells.finish(0.0)
         for each in self.open:
             await each.close()
+
+    def _see_off_later(self, old: OpenRoute) -> None:
+        self._leaving.append(old)
+        if old.search is not None:
+            # Whoever waits for it is answered by the route in its place.
+            old.search.end()
+        self._farewells.start(self._see_off(old), "the end of a route")
 
     async def _see_off(self, old: OpenRoute) -> None:
         try:
@@ -162,13 +200,18 @@ class CurrentRoutes:
         means: Mapping[str, Means],
     ) -> OpenRoute:
         """`before`: the route that has held at its path; what of it still fits is taken over."""
-        if before is not None and same_way(before.configured, configured):
+        is_known = before is not None and before.search is None
+        if before is not None and is_known and same_way(before.configured, configured):
             is_same_place = before.configured.upstream == configured.upstream
             if is_same_place and not differing(before.configured, configured):
                 return before
             way = _Way(before.edges.upstream, before.close, before.credential)
             return self._route(configured, replace(way, identity=before.route.identity))
-        own = means.get(configured.prefix) or means_of(configured)
+        own = means.get(configured.prefix) or (
+            None if may_sign(configured) else means_of(configured)
+        )
+        if own is None or not own.is_known:
+            return self._route(configured, _unknown(configured))
         ground = self._ground
         upstream = upstream_of(configured, ground.metrics, ground.clock, ground.instance, own)
         identity = identity_of(configured)
@@ -194,7 +237,24 @@ class CurrentRoutes:
             shared=self.shared,
         )
         route = route_of(configured, ground.secret, way.identity)
-        return OpenRoute(configured, route, edges, Gateway(edges), way.close, way.credential)
+        return OpenRoute(
+            configured, route, edges, Gateway(edges), way.close, way.credential, way.search
+        )
+
+
+def _unknown(configured: ConfiguredRoute) -> _Way:
+    """While it isn't known with whose credentials a store is asked: nobody else's place."""
+
+    def look() -> Means | None:
+        try:
+            means = means_of(configured)
+        except UnfitFile as error:
+            log.warning("route %s: %s", configured.prefix, error)
+            return None
+        return means if means.is_known else None
+
+    upstream = NotYet()
+    return _Way(upstream, upstream.close, identity=f"not yet {token_hex(8)}", search=Search(look))
 
 
 def means_of(configured: ConfiguredRoute) -> Means:

@@ -51,6 +51,11 @@ class Means:
     store: Store | None = None
 
     @property
+    def is_known(self) -> bool:
+        """Whether it is known whose credentials these are."""
+        return self.chain is None or self.chain.is_known
+
+    @property
     def has_own_credential(self) -> bool:
         return self.credential is not None or self.chain is not None or self.tls.shows_certificate
 
