@@ -48,6 +48,26 @@ print(json.dumps([key["AccessKeyId"], key["SecretAccessKey"]]))
 """
 
 
+# Beside a user's three: those that make a role, and one that takes it by a token of the web's.
+VERIFIES_WITH_A_ROLE = {"INITIAL_NO_AUTH_ACTION_COUNT": "6"}
+_MAKE_ROLE = """
+import json, sys, boto3
+of_nobody = {"aws_access_key_id": "a", "aws_secret_access_key": "a", "region_name": "us-east-1"}
+iam = boto3.client("iam", endpoint_url=sys.argv[1], **of_nobody)
+role = iam.create_role(RoleName="reader", AssumeRolePolicyDocument="{}")["Role"]
+may_all = {"Effect": "Allow", "Action": "*", "Resource": "*"}
+policy = json.dumps({"Version": "2012-10-17", "Statement": [may_all]})
+iam.put_role_policy(RoleName="reader", PolicyName="p", PolicyDocument=policy)
+print(role["Arn"])
+"""
+
+
+def make_role(python: str, url: str) -> str:
+    """Its name. Who takes it may do all."""
+    command = [python, "-c", _MAKE_ROLE, url]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
 def make_user(python: str, url: str) -> Keys:
     """Of one that VERIFIES: by these keys all may be done, and by no others anything."""
     command = [python, "-c", _MAKE_USER, url]

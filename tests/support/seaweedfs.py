@@ -1,9 +1,11 @@
 """SeaweedFS as a real S3 that lets nobody in without a right signature."""
 
 import json
+import os
+import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -21,15 +23,6 @@ ENVIRONMENT = {
     "AWS_SECRET_ACCESS_KEY": KEYS.secret_key,
     "AWS_EC2_METADATA_DISABLED": "true",
 }
-_CONFIG = {
-    "identities": [
-        {
-            "name": "reader",
-            "credentials": [{"accessKey": KEYS.access_key, "secretKey": KEYS.secret_key}],
-            "actions": ["Admin", "Read", "Write", "List", "Tagging"],
-        }
-    ]
-}
 
 
 @contextmanager
@@ -40,7 +33,7 @@ def seaweedfs(program: str, home: Path, domain: str = "") -> Iterator[str]:
     home.mkdir(parents=True, exist_ok=True)
     (home / "objects").mkdir()
     config = home / "s3.json"
-    config.write_text(json.dumps(_CONFIG), encoding="utf-8")
+    config.write_text(_config((KEYS,)), encoding="utf-8")
     port, flags = free_port(), [f"-filer.localSocket={home / 'filer.sock'}"]
     taken = [port]
     for name in ("master", "volume", "filer", "s3"):
@@ -59,6 +52,7 @@ def seaweedfs(program: str, home: Path, domain: str = "") -> Iterator[str]:
         (home / "log").open("wb") as log,
         subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log) as process,
     ):
+        (home / "pid").write_text(str(process.pid))
         try:
             wait_for(lambda: _takes(url), "SeaweedFS to take objects")
             yield url
@@ -69,6 +63,29 @@ def seaweedfs(program: str, home: Path, domain: str = "") -> Iterator[str]:
             for left in taken:
                 for socket in Path("/tmp").glob(f"seaweedfs-*-{left}.sock"):
                     socket.unlink()
+
+
+def accept(url: str, home: Path, *accepted: Keys) -> None:
+    """Has a running store accept these keys, and no others."""
+    (home / "s3.json").write_text(_config(accepted), encoding="utf-8")
+    os.kill(int((home / "pid").read_text()), signal.SIGHUP)
+
+    def knows() -> bool:
+        of_old_keys = 200 if KEYS in accepted else 403
+        asked = [(KEYS, of_old_keys), *((each, 200) for each in accepted)]
+        return all(ask(url, "GET", "/ready/key", keys=keys).status == told for keys, told in asked)
+
+    wait_for(knows, "SeaweedFS to know its keys")
+
+
+def _config(accepted: Iterable[Keys]) -> str:
+    credentials = [
+        {"accessKey": keys.access_key, "secretKey": keys.secret_key} for keys in accepted
+    ]
+    actions = ["Admin", "Read", "Write", "List", "Tagging"]
+    # An identity that is gone from it would be kept.
+    identity = {"name": "reader", "credentials": credentials, "actions": actions}
+    return json.dumps({"identities": [identity]})
 
 
 def ask(url: str, method: str, target: str, body: bytes = b"", keys: Keys = KEYS) -> Response:
