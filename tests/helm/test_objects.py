@@ -114,10 +114,22 @@ def egress_ports(*sets: str) -> list[int]:
         ("https://data.example.org:8443", 8443),
         ("http://192.0.2.7:9000/x", 9000),
         ("https://[2001:db8::1]:9443/x", 9443),
+        ("s3://bucket", 443),
+        ("s3://", 443),
     ],
 )
 def test_the_origins_port_is_open(upstream: str, port: int) -> None:
-    assert egress_ports(f"upstream={upstream}") == [53, 53, port]
+    clients = "settings.allowed_clients={10.0.0.0/8}"
+    assert egress_ports(f"upstream={upstream}", clients) == [53, 53, port]
+
+
+def test_a_stores_endpoint_is_open_and_not_the_cloud() -> None:
+    bucket = ("upstream=s3://bucket", "settings.allowed_clients={10.0.0.0/8}")
+    elsewhere = "settings.upstream_endpoint=https://store.example.org:8333"
+    assert egress_ports(*bucket, elsewhere) == [53, 53, 8333]
+    within = "settings.upstream_endpoint=http://minio.data.svc:9000"
+    policy = of_kind(rendered(DEFAULT, *bucket, within), "NetworkPolicy")["spec"]
+    assert {"to": [{"namespaceSelector": {}}]} in policy["egress"]
 
 
 @pytest.mark.parametrize("host", ["minio", "minio.data.svc", "minio.data.svc.cluster.local"])

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from secrets import token_hex
 from typing import Final, Generic, TypeVar
@@ -52,6 +52,7 @@ class Cloud(Generic[T]):
     name: str
     whose: str
     look_up: Callable[[Found[T] | None], Found[T] | None]
+    _told: set[str] = field(default_factory=set, compare=False)
 
     def chain(self, *, is_required: bool) -> Chain[T] | None:
         """Looks for credentials, which may ask a metadata service and take its time. None where
@@ -61,11 +62,19 @@ class Cloud(Generic[T]):
         try:
             found = self.look_up(None)
         except LookupFailed as error:
-            log.warning("%s chain of credentials failed: %s", self.whose, error)
+            self._say(f"failed: {error}")
             return Chain(self, None)
-        if found is None and is_required:
-            log.warning("%s chain of credentials finds none", self.whose)
+        if found is not None:
+            self._told.clear()
+        elif is_required:
+            self._say("finds none")
         return Chain(self, found) if found is not None or is_required else None
+
+    def _say(self, what: str) -> None:
+        """Once, for as long as nothing is found."""
+        if what not in self._told:
+            log.warning("%s chain of credentials %s", self.whose, what)
+        self._told.add(what)
 
 
 class Chain(Generic[T]):

@@ -77,8 +77,8 @@ class S3Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class _Spoken:
-    """How a request was put. `keys`: what it was signed with; None for not at all. `clock_ahead`: by
-    how much the store's clock was thought to be ahead of ours.
+    """How a request was put. `keys`: what it was signed with; None for not at all. `clock_ahead`:
+    seconds by which the store's clock was thought to be ahead of ours.
     """
 
     region: str
