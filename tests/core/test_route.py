@@ -484,6 +484,21 @@ def test_what_is_signed_goes_on_as_it_came_and_nothing_else_of_its_kind():
     assert elsewhere.without(left_out) == fields("Max-Forwards: 4")
 
 
+@pytest.mark.parametrize("lines", [[], [SIGNED.format("range")]])
+@pytest.mark.parametrize(
+    ("host", "sent"),
+    [
+        ("b.store.example:80", b"b.store.example:80"),
+        # What was judged is what the target says.
+        ("other.store.example", b"B.store.example"),
+    ],
+)
+def test_of_two_hosts_the_one_in_the_target_counts(host, sent, lines):
+    target = b"http://B.store.example/k"
+    assert made(f"Host: {host}", *lines, target=target, route=PRESERVING).host == sent
+    assert made(f"Host: {host}", *lines, target=target).host is None
+
+
 def test_what_another_host_is_asked_for_lies_nowhere_else():
     share = replace(PRESERVING, client_credentials="share")
     for route in (PRESERVING, share):

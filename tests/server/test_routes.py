@@ -145,3 +145,19 @@ async def test_who_asks_for_what_cannot_be_looked_up_yet_waits_and_nobody_else()
             may_go_on.set()
             assert (await asking).body == b"other"
         await port.until_ended(3)
+
+
+async def test_a_route_that_preserves_hosts_is_asked_by_its_origins_name_and_no_other_is():
+    house = House()
+    house.route = replace(house.route, name="/a", at=b"/a", location="http://store.example:9000")
+    house.route = replace(house.route, prefix=b"/a", preserves_host=True)
+    other = house.beside("/b", location=ELSEWHERE)
+    other.route = replace(other.route, preserves_host=False)
+    async with data_port(house, beside=[other]) as port, await port.connect() as wire:
+        for path, host, status in [
+            (b"/a/x", b"Store.Example:9000", 404),
+            (b"/b/x", b"store.example:9000", 421),
+            (b"/a/x", b"bucket.store.example", 421),
+        ]:
+            message = b"GET %b HTTP/1.1\r\nHost: %b\r\n\r\n" % (path, host)
+            assert (await wire.ask(message)).status == status

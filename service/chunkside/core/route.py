@@ -30,7 +30,7 @@ from chunkside.core.key import (
 )
 from chunkside.core.listing import probe_of
 from chunkside.core.request import Control, Request
-from chunkside.core.verbatim import may_name_a_bucket, names_signed, own_name
+from chunkside.core.verbatim import host_asked_by, may_name_a_bucket, names_signed, own_name
 
 # Framing and expectations belong to one connection; Host is the origin's own, or goes by itself.
 _CONTROL: Final = b"chunkside-control"
@@ -105,7 +105,7 @@ class Route:
                 "Say `refresh`, to have the origin asked anew and its answer remembered, or "
                 "`bypass`, to leave the cache out of it.",
             )
-        host = self._host_handed_on(target, fields)
+        host = self._host_handed_on(raw_target, fields)
         kept = _NONE if host is None else names_signed(target, fields)
         # Where our own fields say which pages may read, the answer is the same whoever asks.
         not_forwarded = _not_forwarded(self.forwards_cookies, self.pages is not None)
@@ -137,10 +137,10 @@ class Route:
             host=host,
         )
 
-    def _host_handed_on(self, target: bytes, fields: Fields) -> bytes | None:
+    def _host_handed_on(self, raw_target: bytes, fields: Fields) -> bytes | None:
         """The client's own Host, where it signed that, or may mean a bucket by it."""
-        host = fields.get(b"host") if self.preserves_host else None
-        if host is None or is_signed(target, fields) or may_name_a_bucket(host, self.location):
+        host = host_asked_by(raw_target, fields) if self.preserves_host else None
+        if host is None or is_signed(raw_target, fields) or may_name_a_bucket(host, self.location):
             return host
         return None
 

@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from chunkside.core.fields import Fields
-from chunkside.core.key import Object
+from chunkside.core.key import Object, target_authority
 
 _NAMED: Final = re.compile(rb"(?:^|[\s,])SignedHeaders=([^\s,]+)", re.IGNORECASE)
 _NAMED_IN_QUERY: Final = frozenset({b"x-amz-signedheaders", b"x-goog-signedheaders"})
@@ -29,6 +29,16 @@ def names_signed(target: bytes, fields: Fields) -> frozenset[bytes]:
         if unquote_to_bytes(name).lower() in _NAMED_IN_QUERY:
             told.append(unquote_to_bytes(value))
     return frozenset(b";".join(told).lower().split(b";")) - _TOLD_ANEW - {b""}
+
+
+def host_asked_by(raw_target: bytes, fields: Fields) -> bytes | None:
+    """What Host says; of a target in absolute-form that names another, what that says, since it was
+    judged by that (RFC 9112 §3.2.2).
+    """
+    host, authority = fields.get(b"host"), target_authority(raw_target)
+    if host is None or authority is None or name_in(authority) == name_in(host):
+        return host
+    return authority
 
 
 def name_in(authority: bytes) -> bytes:
