@@ -47,6 +47,7 @@ from chunkside.upstream.root import Root
 from chunkside.upstream.s3 import FIRST_REGION, S3, S3Endpoint
 from chunkside.upstream.search import NotYet, Search
 from chunkside.upstream.tls import Tls
+from chunkside.upstream.unused import AWS, find_unused
 from chunkside.upstream.watched import UnfitFile
 from chunkside.upstream.wire import Times
 
@@ -222,6 +223,7 @@ class CurrentRoutes:
 
     def _route(self, configured: ConfiguredRoute, way: _Way) -> OpenRoute:
         settings, ground = configured.settings, self._ground
+        route = route_of(configured, ground.secret, way.identity)
         edges = Edges(
             index=ground.index,
             policy=policy_of(configured, ground.index.limits.budget_bytes),
@@ -234,9 +236,9 @@ class CurrentRoutes:
             most_orphans=settings.upstream_connections // 2,
             audit_share=settings.audit_share,
             only_observes=settings.mode == "observe",
+            root=route.scope,
             shared=self.shared,
         )
-        route = route_of(configured, ground.secret, way.identity)
         return OpenRoute(
             configured, route, edges, Gateway(edges), way.close, way.credential, way.search
         )
@@ -271,7 +273,8 @@ def upstream_of(
     settings, address = configured.settings, configured.upstream
     observer = metrics.of(configured.prefix)
     if isinstance(address, BucketAddress):
-        store = S3(_endpoint(address, settings), means.chain, clock, observer)
+        unused = find_unused(AWS, configured.prefix, is_off=settings.upstream_auth == "none")
+        store = S3(_endpoint(address, settings), means.chain, clock, observer, unused)
         means = replace(means, store=store)
     if isinstance(address, DirectoryAddress):
         name = f"the directory of route {configured.prefix}"

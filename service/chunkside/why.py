@@ -26,6 +26,10 @@ from chunkside.routing import OpenRoute
 from chunkside.server.why_page import WhyRequest
 from chunkside.store.body_store import DiskBodyStore
 
+_PROOF: Final = (
+    "as it does for what is missing (absent_statuses): its array's own document was read after "
+    "that, by the same credential"
+)
 _FIRST_BYTE: Final = (b"Range", b"bytes=0-0")
 
 
@@ -87,10 +91,13 @@ def _verdict(
         elapsed = age(entry.requested_at, now)
         asked = f"{when(entry.requested_at)}, {duration(elapsed)} ago"
         if entry.lifetime > elapsed:
+            is_hidden = entry.status != entry.told_status
+            proof, answer = (f", {_PROOF}", "a 404") if is_hidden else ("", "that")
             return (
                 f"It is remembered as absent: the origin answered a whole {entry.status} to a full "
-                f"GET of it that was sent at {asked}, and nothing was written, purged or seen of "
-                f"it since. For {duration(entry.lifetime - elapsed)} more that is the answer."
+                f"GET of it that was sent at {asked}{proof}, and nothing was written, purged or "
+                f"seen of it since. For {duration(entry.lifetime - elapsed)} more {answer} is the "
+                "answer."
             )
         return (
             f"It was absent when the origin was asked at {asked}; that has expired: a GET asks the "

@@ -71,6 +71,26 @@ def test_a_404_that_proves_no_absence_is_no_verdict(held, answer):
     assert judged.why is Why.ERROR
 
 
+REFUSED = absent(status=403, requested_at=earlier(30))
+DENIED = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+WITH_403 = Policy(absent_statuses=frozenset({403, 404}))
+
+
+@pytest.mark.parametrize(
+    ("held", "status", "body", "policy", "verdict"),
+    [
+        pytest.param(REFUSED, 403, DENIED, WITH_403, Agrees, id="refused-as-before"),
+        pytest.param(REFUSED, 403, b"Forbidden", WITH_403, Changed, id="in-other-words"),
+        pytest.param(REFUSED, 404, b"", WITH_403, Agrees, id="absent-now"),
+        pytest.param(REFUSED, 403, DENIED, PLAIN, Changed, id="not-wanted-any-more"),
+        pytest.param(MARKER, 403, DENIED, WITH_403, Changed, id="refused-now"),
+        pytest.param(BODY, 403, DENIED, WITH_403, Changed, id="a-body"),
+    ],
+)
+def test_a_marker_of_a_refusal_agrees_with_another(held, status, body, policy, verdict):
+    assert isinstance(judge(request(), held, told(status, body=body), policy), verdict)
+
+
 def test_a_404_in_the_words_of_a_store_is_an_absence():
     answer = told(404, body=b"<Error><Code>NoSuchKey</Code></Error>")
     assert isinstance(judge(request(), MARKER, answer, STORE), Agrees)

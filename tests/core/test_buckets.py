@@ -6,6 +6,7 @@ from chunkside.core.buckets import (
     has_key,
     is_admitted,
     is_of_an_object,
+    may_hide_absence,
     names_missing_key,
     speaks_of_another_absence,
 )
@@ -95,3 +96,58 @@ def test_an_error_says_what_is_missing(body, code):
     assert error_code(body) == code
     assert names_missing_key(body) is is_of_key
     assert speaks_of_another_absence(body) is (code is not None and not is_of_key)
+
+
+def denied(message=None, code="AccessDenied", more=""):
+    said = "" if message is None else f"<Message>{message}</Message>"
+    return f"<Error><Code>{code}</Code>{said}{more}</Error>".encode()
+
+
+WHO = "User: arn:aws:sts::123456789012:assumed-role/Reader/i-0 is not authorized to perform:"
+WHY = "because no identity-based policy allows the"
+
+
+@pytest.mark.parametrize(
+    ("body", "may"),
+    [
+        pytest.param(denied("Access Denied"), True, id="aws"),
+        pytest.param(denied("Access Denied."), True, id="minio"),
+        pytest.param(denied(" access\n denied "), True, id="blanks"),
+        pytest.param(denied(), True, id="ceph"),
+        pytest.param(denied(""), True, id="empty"),
+        pytest.param(
+            denied(f'{WHO} s3:ListBucket on resource: "arn:aws:s3:::b" {WHY} s3:ListBucket action'),
+            True,
+            id="for-want-of-listing",
+        ),
+        pytest.param(
+            denied(f'{WHO} s3:GetObject on resource: "arn:aws:s3:::b/k" {WHY} s3:GetObject action'),
+            False,
+            id="for-want-of-reading",
+        ),
+        pytest.param(
+            denied(f"{WHO} s3:ListBucket on b, nor kms:Decrypt on k"), False, id="and-of-another"
+        ),
+        pytest.param(denied(f"{WHO} s3:ListBucket on b {WHY} s3:* action"), False, id="of-all"),
+        pytest.param(denied(f"{WHO} kms:Decrypt on the key"), False, id="key"),
+        pytest.param(denied(f"{WHO} s3:ListBucketVersions on b"), False, id="versions"),
+        pytest.param(denied("s3:ListBucket"), False, id="not-said-to-be-missing"),
+        pytest.param(denied("Request has expired"), False, id="expired"),
+        pytest.param(
+            denied("There were headers present in the request which were not signed"),
+            False,
+            id="unsigned",
+        ),
+        pytest.param(
+            denied("Access denied.", more="<Details>x does not have storage.objects.get</Details>"),
+            False,
+            id="gcs",
+        ),
+        pytest.param(denied("Access Denied", code="AllAccessDisabled"), False, id="disabled"),
+        pytest.param(denied("Access Denied", code="SignatureDoesNotMatch"), False, id="signature"),
+        pytest.param(b"Access Denied", False, id="no-xml"),
+        pytest.param(b"", False, id="nothing"),
+    ],
+)
+def test_how_a_refusal_is_worded_for_a_missing_key(body, may):
+    assert may_hide_absence(body) is may

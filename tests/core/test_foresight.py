@@ -37,6 +37,7 @@ FULL_GETS_ALONE = "a remembered absence answers full GETs alone here (negative_s
         (request(), WHILE, "200 from store, though stale, and the origin is asked meanwhile"),
         (request(), MARKER, "404 from memory, for 4 min 48 s more"),
         (request(), absent(status=410), "410 from memory, for 5 min 0 s more"),
+        (request(), absent(status=403), "404 from memory, for 5 min 0 s more"),
         (
             request(),
             STALE,

@@ -7,8 +7,8 @@ from chunkside.core.decision import (
     Whole,
 )
 from chunkside.core.entry import Part
-from chunkside.core.heads import SelectedHead, head_of, head_of_absence
-from tests.core.samples import absent, fields, stored
+from chunkside.core.heads import SelectedHead, head_of, head_of_absence, head_of_hidden
+from tests.core.samples import absent, fields, head, stored
 
 CONTENT = ("Content-Type: text/plain", "Content-Language: en", "Content-Encoding: x")
 KEPT = ('ETag: "a"', "Last-Modified: y", "Cache-Control: max-age=9", "X-Amz-Meta-A: 1")
@@ -90,3 +90,16 @@ def test_a_remembered_absence_keeps_its_cors_facts():
 def test_an_absence_says_what_readers_of_an_object_store_look_for():
     told = head_of_absence(absent(), b"<Error/>")
     assert told == SelectedHead(404, fields("Content-Type: application/xml"), 0, 8)
+
+
+@pytest.mark.parametrize(("status", "told"), [(404, 404), (410, 410), (403, 404)])
+def test_a_remembered_refusal_is_told_as_an_absence(status, told):
+    assert head_of_absence(absent(status=status)).status == told
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"), [(b"", []), (b"<Error/>", ["Content-Type: application/xml"])]
+)
+def test_a_refusal_that_hid_an_absence_keeps_what_isn_t_of_its_body(body, lines):
+    refused = head(403, "Date: x", "Content-Type: text/html", "Content-Language: en", length=90)
+    assert head_of_hidden(refused, body) == head(404, "Date: x", *lines, length=len(body))

@@ -189,15 +189,13 @@ class IndexStates(RuleBasedStateMachine):
     @rule(
         choice=picks,
         lifetime=st.sampled_from([1, 5, 300]),
-        gone=st.booleans(),
+        status=st.sampled_from([403, 404, 410]),
         who=st.sampled_from(OWN_PARTITIONS),
     )
-    def remember(self, choice: int, lifetime: int, gone: bool, who: bytes) -> None:
+    def remember(self, choice: int, lifetime: int, status: int, who: bytes) -> None:
         running = self.pick(choice)
         key, at = running.lease.key, own_key(running.lease.key, who)
-        absent = Absent(
-            410 if gone else 404, self.now, float(lifetime), self.current(key).token, gone
-        )
+        absent = Absent(status, self.now, float(lifetime), self.current(key).token, status == 410)
         others = [file for file in self.model.files if file.key not in (key, at)]
         told = self.index.remember(running.lease, self.current(key), absent, self.now, at)
         is_news = not running.is_refuted and not running.only
@@ -212,7 +210,7 @@ class IndexStates(RuleBasedStateMachine):
         self.ask(key)
         last = len(self.model.running) - 1
         if made is None:
-            self.remember(last, 300, gone=False, who=who)
+            self.remember(last, 300, 404, who=who)
         else:
             self.store(last, made)
         self.give_up(last)

@@ -8,6 +8,7 @@ from chunkside.core.policy import (
     as_full_get,
     decide,
     leaves_open_what_is_absent,
+    may_be_refused_for_absence,
     touches_the_cache,
     wants_proof,
 )
@@ -15,6 +16,8 @@ from tests.core.samples import NOW, absent, earlier, fields, request
 
 GET, ALL = Policy(negative_scope="get"), Policy(negative_scope="all")
 ONLY_404 = Policy(negative_scope="all", absent_statuses=frozenset({404}))
+WITH_403 = Policy(negative_scope="all", absent_statuses=frozenset({403, 404, 410}))
+ONLY_403 = Policy(negative_scope="all", absent_statuses=frozenset({403}))
 RANGE = "Range: bytes=0-9"
 NO_STORE = "Cache-Control: no-store"
 MARKER = absent(requested_at=earlier(100))
@@ -60,6 +63,9 @@ def test_what_a_marker_answers(method, lines, entry, policy, decision):
         pytest.param("HEAD", [], 404, ONLY_404, True, id="head-of-404-alone"),
         pytest.param("HEAD", [], 410, ONLY_404, False, id="not-of-those"),
         pytest.param("HEAD", [], 403, ALL, False, id="refused"),
+        pytest.param("HEAD", [], 403, WITH_403, True, id="refused-for-absence"),
+        pytest.param("GET", [RANGE], 404, ONLY_403, True, id="proved-to-be-absent"),
+        pytest.param("GET", [RANGE], 410, ONLY_403, False, id="gone-not-refused"),
         pytest.param("HEAD", [], 200, ALL, False, id="there"),
         pytest.param("GET", [], 404, ALL, False, id="full-get-proves-itself"),
         pytest.param("GET", ["Range: bytes=0-1,3-4"], 404, ALL, False, id="several"),
@@ -107,6 +113,26 @@ def test_a_head_leaves_open_what_of_an_object_store_is_absent(
 ):
     asked, policy = request(method=method, is_signed=is_signed), Policy(is_object_store=is_store)
     assert leaves_open_what_is_absent(asked, status, policy) is is_open
+
+
+def test_of_metadata_no_refusal_is_followed_by_a_get():
+    assert not wants_proof(request(method="HEAD", key_class="metadata"), 403, fields(), WITH_403)
+
+
+@pytest.mark.parametrize(
+    ("method", "lines", "key_class", "status", "policy", "may"),
+    [
+        pytest.param("HEAD", [], "chunk", 403, WITH_403, True, id="head"),
+        pytest.param("GET", [], "chunk", 403, WITH_403, False, id="get"),
+        pytest.param("HEAD", [], "metadata", 403, WITH_403, False, id="metadata"),
+        pytest.param("HEAD", [], "chunk", 404, WITH_403, False, id="404"),
+        pytest.param("HEAD", [], "chunk", 403, ALL, False, id="not-wanted"),
+        pytest.param("HEAD", [NO_STORE], "chunk", 403, WITH_403, False, id="no-store"),
+    ],
+)
+def test_a_head_may_be_refused_for_an_absence(method, lines, key_class, status, policy, may):
+    asked = request(*lines, method=method, key_class=key_class)
+    assert may_be_refused_for_absence(asked, status, policy) is may
 
 
 def test_what_passes_the_cache_by_doesnt_touch_it():

@@ -90,7 +90,7 @@ def test_a_place_used_again_remembers_nothing_of_the_one_before():
     assert not slots.unpack(again).allows_any_origin
 
 
-@pytest.mark.parametrize("status", [404, 410])
+@pytest.mark.parametrize("status", [403, 404, 410])
 @pytest.mark.parametrize("allows_any_origin", [True, False])
 @pytest.mark.parametrize("lifetime", [0.5, 300.0, 86_400.0, 2.0**31, math.inf])
 @pytest.mark.parametrize("space", [0, 7, 2**24 - 1])

@@ -7,6 +7,8 @@ from chunkside.core.freshness import Policy
 from chunkside.core.key import CacheKey, ClientCredentials, Namespace
 from chunkside.core.storability import (
     allows_any_origin,
+    hides_absences,
+    is_refusal_of_absence,
     is_storable_status,
     why_not_absence,
     why_not_body,
@@ -299,3 +301,67 @@ def test_a_lifetime_that_is_meant_for_this_cache_makes_other_statuses_storable()
 def test_of_an_object_store_only_a_404_that_names_the_key_is_remembered(body, reason):
     policy = Policy(is_object_store=True)
     assert why_not_absence(head(404), body, request(), policy) == reason
+
+
+DENIED = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+WITH_403 = replace(POLICY, absent_statuses=frozenset({403, 404}))
+
+
+def test_a_refusal_is_no_absence_until_it_is_proved_to_be_one():
+    asked = request()
+    assert is_refusal_of_absence(head(403), DENIED, asked, WITH_403)
+    assert why_not_absence(head(403), DENIED, asked, WITH_403) == NotStored.UNPROVEN
+    assert why_not_absence(head(403), DENIED, asked, WITH_403, is_proven=True) is None
+
+
+@pytest.mark.parametrize("is_proven", [False, True])
+def test_a_refusal_that_says_something_else_is_never_one(is_proven):
+    told = why_not_absence(head(403), NO_SUCH_KEY, request(), WITH_403, is_proven=is_proven)
+    assert told == NotStored.OTHER_CODE
+
+
+def test_a_proof_makes_no_absence_of_another_status():
+    assert why_not_absence(head(403), DENIED, request(), POLICY, is_proven=True) == NotStored.STATUS
+    told = why_not_absence(head(404), DENIED, request(), WITH_403, is_proven=True)
+    assert told == NotStored.OTHER_CODE
+
+
+@pytest.mark.parametrize(
+    ("key_class", "is_signed", "status", "policy", "may"),
+    [
+        pytest.param("chunk", False, 403, WITH_403, True, id="chunk"),
+        pytest.param("metadata", False, 403, WITH_403, False, id="metadata"),
+        pytest.param("listing", False, 403, WITH_403, False, id="listing"),
+        pytest.param("chunk", True, 403, WITH_403, False, id="signed"),
+        pytest.param("chunk", False, 404, WITH_403, False, id="404"),
+        pytest.param("chunk", False, 403, POLICY, False, id="not-wanted"),
+    ],
+)
+def test_only_a_chunk_s_refusal_may_hide_an_absence(key_class, is_signed, status, policy, may):
+    asked = request(key_class=key_class, is_signed=is_signed)
+    assert hides_absences(status, asked, policy) is may
+    assert is_refusal_of_absence(head(status), DENIED, asked, policy) is may
+
+
+@pytest.mark.parametrize(
+    ("answer", "body"),
+    [
+        (head(403, is_framed=False), DENIED),
+        (head(403, "Content-Encoding: gzip"), DENIED),
+        (head(403), b"Forbidden"),
+    ],
+)
+def test_what_can_t_be_read_whole_hides_nothing(answer, body):
+    assert not is_refusal_of_absence(answer, body, request(), WITH_403)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("Cache-Control: no-store", NotStored.NO_STORE),
+        ("Vary: X-Tenant", NotStored.VARY),
+    ],
+)
+def test_what_holds_for_a_404_holds_for_a_refusal_that_was_proved(line, reason):
+    told = why_not_absence(head(403, line), DENIED, request(), WITH_403, is_proven=True)
+    assert told == reason

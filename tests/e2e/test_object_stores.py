@@ -144,7 +144,12 @@ def test_another_identity_finds_nothing_of_what_one_has_stored(store: str, tmp_p
     with Sidecar("s3://", tmp_path, flags, anonymous) as sidecar:
         assert exchange(sidecar.url, "/era5/x/c/0").status == 403
     with Sidecar("s3://", tmp_path, (*flags, "--upstream-auth", "none"), ENVIRONMENT) as sidecar:
-        assert exchange(sidecar.url, "/era5/x/c/0").status == 403
+        for _ in range(2):
+            assert exchange(sidecar.url, "/era5/x/c/0").status == 403
+        said = [line for line in sidecar.stderr().splitlines() if "isn't used" in line]
+        assert len(said) == 1, sidecar.stderr()
+        assert "(AWS_ACCESS_KEY_ID)" in said[0] and KEYS.access_key not in said[0]
+        assert "set upstream_auth to auto or aws" in said[0]
     with Sidecar("s3://", tmp_path, flags, ENVIRONMENT) as sidecar:
         assert "; hit" in told(exchange(sidecar.url, "/era5/x/c/0"))
 

@@ -52,7 +52,7 @@ def _opened(kind: str, home: Path, root: Path) -> Iterator[tuple[str, Keys]]:
     if kind == "SeaweedFS":
         program = find_client_program("weed", root)
         assert program is not None
-        with seaweedfs(program, home, DOMAIN) as url:
+        with seaweedfs(program, home, domain=DOMAIN) as url:
             yield url, KEYS
     else:
         python = find_python_with("moto", root)

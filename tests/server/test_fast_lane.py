@@ -388,7 +388,7 @@ async def ask_for(street, numbers, times=3):
 
 
 @pytest.mark.parametrize(
-    ("bound", "of_room"), [("_MOST_ANSWERS", 10), ("_MOST_ANSWER_BYTES", 12_500)]
+    ("bound", "of_room"), [("_MOST_ANSWERS", 10), ("_MOST_ANSWER_BYTES", 17_000)]
 )
 async def test_answers_are_kept_within_bounds(streets, monkeypatch, bound, of_room):
     monkeypatch.setattr(fast_lane, bound, of_room)
@@ -409,6 +409,26 @@ async def test_answers_are_kept_within_bounds(streets, monkeypatch, bound, of_ro
     for head, answer in kept.items():
         assert answer.cost >= len(head) + len(answer.content) + 1024
     assert len(lane._came_once) <= fast_lane._MOST_ANSWERS
+
+
+async def test_large_answers_are_kept_and_leave_room_for_small_ones(streets, monkeypatch):
+    monkeypatch.setattr(fast_lane, "_MOST_LARGE_BYTES", 2_500_000)
+    street = await streets("disk")
+    lane, several = street.lane, [get(LARGE, b"Range: bytes=%d-" % first) for first in range(3)]
+    for request in several:
+        for _ in range(4):
+            assert (await street.ask(request))[1]
+    assert [request in lane._answers for request in several] == [True, True, False]
+    assert lane._large_bytes == sum(lane._answers[each].cost for each in several[:2])
+    monkeypatch.setattr(AtOnce, "find", None)
+    for _ in range(2):
+        street.house.now.advance(1)
+        assert (await street.ask(several[0]))[1]
+    monkeypatch.undo()
+    street.house.now.advance(301)
+    assert not await street.bring(several[0])
+    assert several[0] not in lane._answers
+    assert lane._large_bytes == lane._answers[several[1]].cost
 
 
 async def test_an_answer_that_has_fallen_takes_no_room(street):

@@ -154,6 +154,12 @@ def test_the_forecast_says_that_absences_are_not_remembered():
     assert "absences are not remembered" in forecast(settings, {}).lines[-1]
 
 
+def test_the_forecast_says_when_a_403_is_an_absence():
+    settings = settings_with(upstream="http://o", cache_size="0", absent_statuses="404,403")
+    told = [line for line in forecast(settings, {}).lines if "a chunk's 403 as one once" in line]
+    assert len(told) == 1
+
+
 def test_the_forecast_names_every_problem():
     outlook = forecast(load_settings({"cache_dir": "/proc/chunkside"}, {}), {})
     assert [problem.setting for problem in outlook.problems] == ["upstream", "cache_dir"]

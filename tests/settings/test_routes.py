@@ -53,7 +53,7 @@ routes:
     absent_statuses: [404]
     upstream_retries: 0
     max_body_size: 1GiB
-  - {prefix: /, upstream: "https://elsewhere", absent_statuses: 410}
+  - {prefix: /, upstream: "https://elsewhere", absent_statuses: "403, 410"}
 """
 
 
@@ -103,7 +103,7 @@ def test_a_file_holds_a_list_of_objects(tmp_path):
     assert (own.upstream_retries, own.max_body_size) == (0, 2**30)
     assert (rest.prefix, str(rest.upstream)) == ("/", "https://elsewhere")
     assert (rest.settings.ttl, rest.settings.negative_ttl) == (86400, 300)
-    assert rest.settings.absent_statuses == {410}
+    assert rest.settings.absent_statuses == {403, 410}
 
 
 def test_the_environment_and_a_flag_hold_the_same_in_json(tmp_path):
@@ -161,7 +161,7 @@ def test_what_a_route_leaves_out_is_as_set_beside_it():
         "negative_ttl": 8.0,
         "metadata_ttl": 9.0,
         "metadata_names": ("a",),
-        "absent_statuses": frozenset({410}),
+        "absent_statuses": frozenset({403, 410}),
         "credential_headers": ("B",),
         "cors_origins": ("http://localhost:3000",),
         "ignored_query": ("c",),
@@ -238,10 +238,10 @@ def test_a_single_upstream_is_the_route_of_all_paths():
             ERA5 | {"routes": []}, "routes[/era5].routes", ["whole sidecar"], id="routes-in-routes"
         ),
         pytest.param(
-            ERA5 | {"absent_statuses": [404, 403]},
+            ERA5 | {"absent_statuses": [404, 401]},
             "routes[/era5].absent_statuses",
-            ["403 can't be taken for absence yet"],
-            id="forbidden",
+            ["not a status that tells", "404, 410 and 403, or some of them"],
+            id="unauthorised",
         ),
         pytest.param(
             ERA5 | {"absent_statuses": [True]},

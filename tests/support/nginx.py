@@ -1,4 +1,6 @@
-"""nginx as a real origin: files beneath a folder, ranges, conditionals, listings."""
+"""nginx as a real origin: files beneath a folder, ranges, conditionals, listings; or before a
+store, which it makes answer 403 for missing keys, as S3 does to those who may not list.
+"""
 
 import os
 import socket
@@ -27,21 +29,47 @@ http {{
     scgi_temp_path {home}/scgi;
     server {{
         listen 127.0.0.1:{port};
-        root {root};
-        autoindex on;
+        {told}
     }}
 }}
+"""
+_REFUSAL = "<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+_LISTLESS = """
+        location / {{
+            proxy_pass {store};
+            proxy_set_header Host $http_host;
+            proxy_intercept_errors on;
+            error_page 404 =403 @refused;
+        }}
+        location @refused {{
+            internal;
+            default_type application/xml;
+            return 403 '{refusal}';
+        }}
 """
 
 
 @contextmanager
 def nginx(root: Path, home: Path) -> Iterator[str]:
     """Serves what is beneath `root`, and gives the URL with no slash at its end."""
+    with _running(f"root {root}; autoindex on;", home) as url:
+        yield url
+
+
+@contextmanager
+def listless(store: str, home: Path) -> Iterator[str]:
+    """Before the store at a URL; gives its own, with no slash at its end."""
+    with _running(_LISTLESS.format(store=store, refusal=_REFUSAL), home) as url:
+        yield url
+
+
+@contextmanager
+def _running(told: str, home: Path) -> Iterator[str]:
     port = free_port()
     # As root, its workers would be someone else, who may not read a test's directory.
     user = "user root;" if os.geteuid() == 0 else ""
     config = home / "nginx.conf"
-    config.write_text(_CONFIG.format(user=user, home=home, root=root, port=port), encoding="utf-8")
+    config.write_text(_CONFIG.format(user=user, home=home, told=told, port=port), encoding="utf-8")
     program = find_program("nginx")
     assert program is not None
     with subprocess.Popen([program, "-c", config, "-e", home / "nginx.log"]) as process:

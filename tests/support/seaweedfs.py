@@ -26,14 +26,14 @@ ENVIRONMENT = {
 
 
 @contextmanager
-def seaweedfs(program: str, home: Path, domain: str = "") -> Iterator[str]:
-    """An empty store, and its URL with no slash at its end. `domain`: what Hosts that name a bucket
-    end in.
+def seaweedfs(program: str, home: Path, *readers: Keys, domain: str = "") -> Iterator[str]:
+    """An empty store, and its URL with no slash at its end. `readers` may read and not list.
+    `domain`: what Hosts that name a bucket end in.
     """
     home.mkdir(parents=True, exist_ok=True)
     (home / "objects").mkdir()
     config = home / "s3.json"
-    config.write_text(_config((KEYS,)), encoding="utf-8")
+    config.write_text(_config((KEYS,), readers), encoding="utf-8")
     port, flags = free_port(), [f"-filer.localSocket={home / 'filer.sock'}"]
     taken = [port]
     for name in ("master", "volume", "filer", "s3"):
@@ -78,14 +78,16 @@ def accept(url: str, home: Path, *accepted: Keys) -> None:
     wait_for(knows, "SeaweedFS to know its keys")
 
 
-def _config(accepted: Iterable[Keys]) -> str:
-    credentials = [
-        {"accessKey": keys.access_key, "secretKey": keys.secret_key} for keys in accepted
-    ]
-    actions = ["Admin", "Read", "Write", "List", "Tagging"]
+def _config(owners: Iterable[Keys], readers: Iterable[Keys] = ()) -> str:
     # An identity that is gone from it would be kept.
-    identity = {"name": "reader", "credentials": credentials, "actions": actions}
-    return json.dumps({"identities": [identity]})
+    owner = _identity("owner", owners, "Admin", "Read", "Write", "List", "Tagging")
+    of_readers = (_identity(each.access_key, (each,), "Read") for each in readers)
+    return json.dumps({"identities": [owner, *of_readers]})
+
+
+def _identity(name: str, held: Iterable[Keys], *actions: str) -> dict[str, object]:
+    credentials = [{"accessKey": keys.access_key, "secretKey": keys.secret_key} for keys in held]
+    return {"name": name, "credentials": credentials, "actions": actions}
 
 
 def ask(url: str, method: str, target: str, body: bytes = b"", keys: Keys = KEYS) -> Response:

@@ -19,6 +19,9 @@ NOW = Now(1000.0, 1_782_907_200.0)
 POLICY = policy_of(CONFIGURED, 2**30)
 ROUTE = Route("/", "http://o:80", b"", b"", frozenset({b"authorization"}))
 
+DENIED = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+DENIED_TO_READ = DENIED.replace(b"Access Denied", b"not authorized to perform: s3:GetObject on a")
+
 
 def request_of(target="/a/c/0", fields=()):
     lines = Fields((name.encode(), value.encode()) for name, value in fields)
@@ -91,7 +94,10 @@ def test_validators(fields, rating, words):
         (seen(404, body=b"<Error><Code>NoSuchBucket</Code></Error>"), "bad", "<Code>"),
         (seen(404, body=b"<Error><Code>NoSuchKey</Code></Error>"), "good", "remembered"),
         (seen(404, ("Vary", "Cookie")), "bad", "Vary"),
-        (seen(403), "bad", "absent_statuses is 404, 410"),
+        (seen(403), "bad", "not in the words of a store"),
+        (seen(403, body=DENIED), "bad", "or set absent_statuses=404,410,403. The risk: chunks"),
+        (seen(403, body=DENIED_TO_READ), "bad", "not in the words of a store"),
+        (seen(403, ("Vary", "Cookie"), body=DENIED), "bad", "Vary"),
         (seen(200), "bad", "take what comes for data"),
         (seen(500), "bad", "500"),
     ],
@@ -99,6 +105,14 @@ def test_validators(fields, rating, words):
 def test_what_a_missing_key_gets(answer, rating, words):
     finding = findings.missing_key(answer, request_of(), POLICY)
     assert (finding.rating, words in finding.says) == (rating, True), finding
+
+
+def test_a_403_that_is_taken_for_absence_says_what_it_costs_and_risks():
+    policy = replace(POLICY, absent_statuses=frozenset({403, 404}))
+    finding = findings.missing_key(seen(403, body=DENIED), request_of(), policy)
+    assert finding.rating == "costly"
+    assert "told as 404, and remembered for 5 min 0 s" in finding.says
+    assert "read as fill values" in finding.says
 
 
 def test_a_status_that_is_left_out_is_named():

@@ -69,10 +69,10 @@ def ask(method="GET", target=b"/data/a/c/0", *fields, is_signed=False):
 
 
 class Shop:
-    def __init__(self, origin, credentials=None, **endpoint):
+    def __init__(self, origin, credentials=None, unused=None, **endpoint):
         self.record, self.clock = Record(), HandClock()
         told = S3Endpoint(origin.url, is_aws=False, region="us-east-1", **endpoint)
-        store = S3(told, credentials, self.clock, self.record)
+        store = S3(told, credentials, self.clock, self.record, unused)
         self.upstream = HttpUpstream(
             origin.url, TIMES, self.record, via=b"1.1 t", clock=self.clock, means=Means(store=store)
         )
@@ -252,6 +252,34 @@ async def test_a_refusal_of_what_there_is_passes_as_it_is(visit, code):
 
 async def nothing_newer(_refused):
     return None
+
+
+class Noted:
+    """Counts refusals in the place of credentials that lie unused."""
+
+    def __init__(self):
+        self.refusals = 0
+
+    def refused(self):
+        self.refusals += 1
+
+
+@pytest.mark.parametrize(
+    ("credentials", "status", "is_signed", "told"),
+    [(None, 403, False, 1), (None, 404, False, 0), (None, 403, True, 0), (chain(), 403, False, 0)],
+)
+async def test_only_a_refusal_of_what_bears_no_credential_tells_of_those_that_lie_unused(
+    visit, credentials, status, is_signed, told
+):
+    noted = Noted()
+
+    async def scenario(shop, origin):
+        assert (await shop.read(ask("HEAD", is_signed=is_signed)))[0] == status
+        assert noted.refusals == told
+
+    if credentials is not None:
+        credentials.keys_after = nothing_newer
+    await visit(scenario, answer(status), credentials=credentials, unused=noted)
 
 
 async def test_credentials_that_were_exchanged_are_asked_with_once_more(visit):

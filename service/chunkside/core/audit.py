@@ -20,6 +20,7 @@ from chunkside.core.freshness import Policy, initial_age
 from chunkside.core.ranges import encoding_of, strong_validator
 from chunkside.core.request import Request
 from chunkside.core.response import ResponseHead
+from chunkside.core.storability import is_refusal_of_absence
 from chunkside.core.variants import variant_of
 
 # By these an object store is known that is reached by a plain URL.
@@ -94,6 +95,9 @@ def judge(request: Request, held: Selected, told: Told, policy: Policy) -> Judge
         return Undecided(Why.ERROR, f"the origin answered {head.status}")
     if head.status in _ABSENT:
         return _judge_absence(held, told)
+    is_same = isinstance(held, Absent) and held.status == head.status
+    if is_same and is_refusal_of_absence(head, told.body, request, policy):
+        return Agrees(f"the origin answers {head.status}, as it did")
     if isinstance(held, Absent) and head.status == 200:
         return _judge_existence(request, held, told, policy)
     return Changed(f"the origin answers {head.status}")

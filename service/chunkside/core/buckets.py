@@ -10,6 +10,11 @@ from urllib.parse import unquote_to_bytes
 
 _ERROR_CODE: Final = re.compile(rb"<Code>([^<]*)</Code>")
 _CODES_OF_ABSENCE: Final = frozenset({b"NoSuchKey", b"BlobNotFound"})
+_MESSAGE: Final = re.compile(rb"<Message>([^<]*)</Message>")
+# GCS says there which permission it missed, which is never S3's.
+_DETAILS: Final = b"<Details>"
+_ACTION: Final = re.compile(rb"\b[a-z0-9-]+:(?:[A-Z][A-Za-z]+|\*)")
+_NOT_AUTHORIZED: Final = b"not authorized to perform: s3:ListBucket "
 # Of all queries only this one names the bytes of an object.
 _VERSION: Final = b"versionId"
 
@@ -28,6 +33,21 @@ def names_missing_key(body: bytes) -> bool:
 def speaks_of_another_absence(body: bytes) -> bool:
     """Whether a store's XML names something else than the key as missing."""
     return error_code(body) is not None and not names_missing_key(body)
+
+
+def may_hide_absence(body: bytes) -> bool:
+    """Whether a store's refusal is worded as for a missing key, to those who may not list: denied,
+    of no reason that is told, or for want of `s3:ListBucket` alone.
+
+    The same code stands over expired links, clocks that are off, and bytes that nobody may decrypt.
+    """
+    if error_code(body) != b"AccessDenied" or _DETAILS in body:
+        return False
+    found = _MESSAGE.search(body)
+    told = b"" if found is None else b" ".join(found[1].split())
+    if told.removesuffix(b".").lower() in (b"", b"access denied"):
+        return True
+    return _NOT_AUTHORIZED in told and set(_ACTION.findall(told)) == {b"s3:ListBucket"}
 
 
 def bucket_of(target: bytes) -> tuple[bytes, bytes]:

@@ -34,6 +34,7 @@ class NotStored(StrEnum):
     CLOSE_DELIMITED = "close-delimited"
     HTML = "html"
     OTHER_CODE = "error-code"
+    UNPROVEN = "unproven"
     CORS = "cors"
     SWITCHED_OFF = "off"
     UNASKED = "unasked"

@@ -189,8 +189,8 @@ def _first(body: BodyRef) -> int:
 class Absent(NamedTuple):
     """A remembered absence (a marker). The index keeps it packed; this is the unpacked view.
 
-    `lifetime`: seconds, already under its ceiling. `allows_any_origin`: the 404 bore
-    `Access-Control-Allow-Origin: *`.
+    `status`: as the origin said. `lifetime`: seconds, already under its ceiling.
+    `allows_any_origin`: the 404 bore `Access-Control-Allow-Origin: *`.
     """
 
     status: int
@@ -198,6 +198,13 @@ class Absent(NamedTuple):
     lifetime: float
     token: int
     allows_any_origin: bool
+
+    @property
+    def told_status(self) -> int:
+        """What readers are answered: to them a 403 is an error, even where it was proved to hide an
+        absence.
+        """
+        return 404 if self.status == 403 else self.status
 
 
 Held = Present | Partial

@@ -47,7 +47,7 @@ def foresee(request: Request, decision: Decision, held: Selected | None) -> str:
             asking = "" if meanwhile is None else ", and the origin is asked meanwhile"
             return f"{_selected(request, served)} from store, {rest}{asking}"
         case ServeAbsence(absent, ttl):
-            return f"{absent.status} from memory, for {duration(ttl)} more"
+            return f"{absent.told_status} from memory, for {duration(ttl)} more"
         case Fill(forward, stale):
             if stale is not None:
                 return (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from chunkside.core.decision import (
@@ -14,10 +14,12 @@ from chunkside.core.decision import (
 )
 from chunkside.core.entry import Absent, Part, Stored
 from chunkside.core.fields import Fields
+from chunkside.core.response import ResponseHead
 
 # A 304 updates what a client holds, whose own content fields stay (RFC 9110 §15.4.5).
 _LEFT_OUT_OF_304 = frozenset({b"content-type", b"content-encoding", b"content-language"})
 
+_OF_A_BODY = frozenset({b"content-type", b"content-language"})
 _CHECKSUMS = (b"content-md5", b"content-digest", b"x-amz-checksum-")
 
 
@@ -63,8 +65,17 @@ def without_checksums(fields: Fields) -> Fields:
     return Fields(line for line in fields if not line[0].lower().startswith(_CHECKSUMS))
 
 
+def head_of_hidden(head: ResponseHead, body: bytes) -> ResponseHead:
+    """The head of a refusal that was proved to hide an absence, as readers are told of it. `body`:
+    as for `head_of_absence`.
+    """
+    told = ((b"Content-Type", b"application/xml"),) if body else ()
+    kept = without_checksums(head.fields.without(_OF_A_BODY))
+    return replace(head, status=404, fields=kept.plus(*told), length=len(body))
+
+
 def head_of_absence(absent: Absent, body: bytes = b"") -> SelectedHead:
     """`body`: what is said of it in XML, if anything."""
     allowed = ((b"Access-Control-Allow-Origin", b"*"),) if absent.allows_any_origin else ()
     told = ((b"Content-Type", b"application/xml"),) if body else ()
-    return SelectedHead(absent.status, Fields((*told, *allowed)), 0, len(body))
+    return SelectedHead(absent.told_status, Fields((*told, *allowed)), 0, len(body))

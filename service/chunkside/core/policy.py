@@ -52,6 +52,7 @@ from chunkside.core.request import Request
 from chunkside.core.response import ResponseHead
 from chunkside.core.storability import (
     allows_any_origin,
+    hides_absences,
     is_storable_status,
     stored_of,
     why_not_absence,
@@ -335,10 +336,12 @@ def _names_another_version(told: Fields, old: Stored) -> bool:
 
 
 def conclude_absence(
-    request: Request, head: ResponseHead, body: bytes, policy: Policy
+    request: Request, head: ResponseHead, body: bytes, policy: Policy, *, is_proven: bool = False
 ) -> AbsenceConclusion:
-    """Whether a whole answer that is no body proves that the key is absent."""
-    reason = why_not_absence(head, body, request, policy)
+    """Whether a whole answer that is no body proves that the key is absent. `is_proven`: of a
+    refusal, that the same credential read its array's own document since.
+    """
+    reason = why_not_absence(head, body, request, policy, is_proven=is_proven)
     if reason is not None:
         return PassOn(reason)
     any_origin = allows_any_origin(head.fields)
@@ -354,9 +357,12 @@ def wants_proof(request: Request, status: int, answered: Fields, policy: Policy)
     A HEAD or a range that is answered 404 proves nothing; a full GET does, and its marker answers
     the next of their kind.
     """
+    # What a refusal hid is told as a 404.
+    is_proved = status == 404 and 403 in policy.absent_statuses
     return (
         policy.negative_scope == "all"
-        and status in policy.absent_statuses
+        and (is_proved or status in policy.absent_statuses)
+        and (status != 403 or hides_absences(status, request, policy))
         and absence_lifetime(answered, request.key_class, policy) > 0
         and not _must_not_touch_the_cache(request)
         and (request.method == "HEAD" or range_form(request.fields) == "single")
@@ -369,6 +375,15 @@ def leaves_open_what_is_absent(request: Request, status: int, policy: Policy) ->
     """
     is_absence = policy.is_object_store and status in (404, 410)
     return is_absence and request.method == "HEAD" and not request.is_signed
+
+
+def may_be_refused_for_absence(request: Request, status: int, policy: Policy) -> bool:
+    """Whether a HEAD was refused that may be of a missing key: it has no body that says so."""
+    return (
+        request.method == "HEAD"
+        and hides_absences(status, request, policy)
+        and touches_the_cache(request)
+    )
 
 
 def touches_the_cache(request: Request) -> bool:

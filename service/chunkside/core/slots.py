@@ -28,7 +28,10 @@ _HEADS: Final = 4
 _IS_GONE: Final = 1
 _ANY_ORIGIN: Final = 2
 _IS_HOT: Final = 4
+_IS_REFUSED: Final = 8
 _FLAG_BITS: Final = 8
+_FLAG_OF_STATUS: Final = {404: 0, 410: _IS_GONE, 403: _IS_REFUSED}
+_STATUS_OF_FLAG: Final = {flag: status for status, flag in _FLAG_OF_STATUS.items()}
 
 # A row in words of 32 bits: the links, the tag, and what is known of an absence: wall-clock second,
 # boot-clock second, lifetime, token.
@@ -130,9 +133,7 @@ class Slots:
         return self._rows[slot * _ROW + _TAG] >> _FLAG_BITS
 
     def pack(self, slot: int, absent: Absent) -> None:
-        flags = (_IS_GONE if absent.status == 410 else 0) | (
-            _ANY_ORIGIN if absent.allows_any_origin else 0
-        )
+        flags = _FLAG_OF_STATUS[absent.status] | (_ANY_ORIGIN if absent.allows_any_origin else 0)
         row = slot * _ROW
         kept = self.space(slot) << _FLAG_BITS | self._rows[row + _TAG] & _IS_HOT
         self._rows[row + _TAG] = kept | flags
@@ -146,8 +147,9 @@ class Slots:
         row = slot * _ROW
         wall, boot, lifetime, token = _ABSENCE.unpack_from(self._rows, 4 * (row + _FACTS))
         flags = self._rows[row + _TAG]
-        status, allows_any_origin = 410 if flags & _IS_GONE else 404, bool(flags & _ANY_ORIGIN)
-        return Absent(status, Now(boot, float(wall)), lifetime, token, allows_any_origin)
+        status = _STATUS_OF_FLAG[flags & (_IS_GONE | _IS_REFUSED)]
+        any_origin = bool(flags & _ANY_ORIGIN)
+        return Absent(status, Now(boot, float(wall)), lifetime, token, any_origin)
 
     def _append(self, slot: int, head: int) -> None:
         rows = self._rows

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from chunkside.core.buckets import names_missing_key, speaks_of_another_absence
+from chunkside.core.buckets import (
+    may_hide_absence,
+    names_missing_key,
+    speaks_of_another_absence,
+)
 from chunkside.core.decision import NotStored
 from chunkside.core.directives import told_by
 from chunkside.core.entry import Now, Stored
@@ -82,10 +86,34 @@ def is_storable_status(head: ResponseHead, policy: Policy) -> bool:
     return has_lifetime or is_heuristic
 
 
-def why_not_absence(
+def is_refusal_of_absence(
     head: ResponseHead, body: bytes, request: Request, policy: Policy
+) -> bool:
+    """Whether a whole answer is what a store says of a missing key to those who may not list.
+
+    It proves nothing: the store says so of what is there as well, to whom it lets read nothing.
+    """
+    return (
+        hides_absences(head.status, request, policy)
+        and head.is_framed
+        and not encoding_of(head.fields)
+        and may_hide_absence(body)
+    )
+
+
+def hides_absences(status: int, request: Request, policy: Policy) -> bool:
+    """Whether such a status may be that of an absence; of metadata and listings it never is."""
+    is_admitted = status == 403 and status in policy.absent_statuses
+    return is_admitted and request.key_class == "chunk" and not request.is_signed
+
+
+def why_not_absence(
+    head: ResponseHead, body: bytes, request: Request, policy: Policy, *, is_proven: bool = False
 ) -> NotStored | None:
-    """The reason why a whole answer doesn't prove that its key is absent; None if it does."""
+    """The reason why a whole answer doesn't prove that its key is absent; None if it does.
+
+    `is_proven`: of a refusal, that the same credential read its array's own document since.
+    """
     if head.status not in policy.absent_statuses:
         return NotStored.STATUS
     directives, is_targeted = told_by(head.fields, policy.targeted)
@@ -102,10 +130,15 @@ def why_not_absence(
         return NotStored.ENCODED
     if not head.is_framed:
         return NotStored.CLOSE_DELIMITED
-    if policy.is_object_store and not names_missing_key(body):
-        # A bucket that isn't there, or whatever stands before the store.
+    if head.status == 403:
+        is_worded_so = is_refusal_of_absence(head, body, request, policy)
+        unproven = None if is_proven else NotStored.UNPROVEN
+        return unproven if is_worded_so else NotStored.OTHER_CODE
+    # A bucket that isn't there, or whatever stands before the store.
+    is_another = speaks_of_another_absence(body)
+    if is_another or (policy.is_object_store and not names_missing_key(body)):
         return NotStored.OTHER_CODE
-    return NotStored.OTHER_CODE if speaks_of_another_absence(body) else None
+    return None
 
 
 def allows_any_origin(fields: Fields) -> bool:

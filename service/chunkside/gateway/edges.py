@@ -73,7 +73,8 @@ class Edges:
 
     `write_seconds`: the longest that a write may take. `most_orphans`: fills that go on after all
     who waited for them have left; each may hold a connection. `audit_share`: of hits, which are
-    asked for again. `only_observes`: readers are answered by the origin each time.
+    asked for again. `only_observes`: readers are answered by the origin each time. `root`: what all
+    targets begin with that the route admits.
     """
 
     index: Index
@@ -87,6 +88,7 @@ class Edges:
     most_orphans: int = 64
     audit_share: float = 0.0
     only_observes: bool = False
+    root: bytes = b""
     shared: Shared = field(default_factory=Shared)
     visits: Visits = field(default_factory=Visits)
     is_outdated: bool = False
@@ -186,7 +188,8 @@ class Edges:
         if removals is None:
             return False
         self.discard(removals)
-        return self.index.look_up(at) is not None
+        # Its array may have been found rewritten since it was asked for.
+        return self.look_up(at) is not None
 
     def freshen(self, lease: Lease, held: Held, stored: Stored) -> bool:
         current = self.stamps.read(lease.key.object)

@@ -9,7 +9,7 @@ may not be shared to one of them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
@@ -25,19 +25,20 @@ from chunkside.core.decision import (
     StoreBody,
     StorePart,
 )
-from chunkside.core.entry import Absent, Now, Part, Selected, StampPair, Stored, of_variant
+from chunkside.core.entry import Absent, Now, Part, StampPair, Stored
 from chunkside.core.fields import Fields
 from chunkside.core.freshness import remaining
+from chunkside.core.heads import head_of_hidden
 from chunkside.core.lease import Lease
 from chunkside.core.policy import conclude, conclude_absence, fill_fields, proves_existence
-from chunkside.core.ranges import generation_of, part_answered
 from chunkside.core.request import Request
 from chunkside.core.response import ResponseHead
-from chunkside.core.storability import stored_of
-from chunkside.core.variants import choose, is_selected_by
+from chunkside.core.storability import is_refusal_of_absence
+from chunkside.core.variants import is_selected_by
 from chunkside.gateway.edges import Edges
 from chunkside.gateway.errors import BodyTorn, OriginError, OriginNonsense, OriginUnreachable
 from chunkside.gateway.growing import GrowingBody
+from chunkside.gateway.holding import Holding
 from chunkside.gateway.keeping import NOT_KEPT, Keeping, abandon_once_read
 from chunkside.gateway.origin import Begun, Span, whole_body
 from chunkside.gateway.outcomes import (
@@ -81,6 +82,7 @@ class Fill:
         *,
         is_for_absence: bool,
         on_orphaned: Callable[[Fill], None],
+        hid_absence: Callable[[Request], Awaitable[bool]],
     ) -> None:
         self.request = request
         self.range_value = asked.range_value
@@ -91,8 +93,10 @@ class Fill:
         self._decision = asked
         self._is_for_absence = is_for_absence
         self._on_orphaned = on_orphaned
+        self._hid_absence = hid_absence
         self._had_a_reader = False
-        self._held = self._what_is_held()
+        self._holding = Holding(edges, request, asked.range_value)
+        self._held = self._holding.entry()
         self._began = edges.now()
 
     def growing(self) -> Filled | None:
@@ -195,17 +199,12 @@ class Fill:
 
     async def _ask_without_conditions(self) -> str:
         """The origin can't say whether what is held still stands: it falls, and is brought anew."""
-        self._let_fall()
+        self._holding.let_fall(self.lease)
         # What fell revoked this fill's own lease too, and what comes now is asked for anew.
         self._edges.index.end(self.lease)
         self.lease = self._edges.lease(self.request.key)
         self._decision = replace(self._decision, stale=None)
         return await self._ask()
-
-    def _what_is_held(self) -> Selected | None:
-        index, request = self._edges.index, self.request
-        entry = index.look_up(request.key) or index.look_up(request.absence_key)
-        return choose(entry, request.fields)
 
     def _given(self) -> Outcome | None:
         return self.outcome.result() if self.outcome.done() else None
@@ -248,8 +247,9 @@ class Fill:
 
     def _pass_on(self, response: OriginResponse, reason: NotStored) -> str:
         weigh_unkept(self._edges, self.request, self._held)
-        if reason is not NotStored.TOO_LARGE or not self._is_of_what_is_held(response.head):
-            self._let_fall()
+        is_surely_held = self._holding.is_surely(response.head, self._began)
+        if reason is not NotStored.TOO_LARGE or not is_surely_held:
+            self._holding.let_fall(self.lease)
         self._hand_over(response, reason)
         return f"not_stored_{reason.replace('-', '_')}"
 
@@ -278,13 +278,23 @@ class Fill:
         except BodyTorn as torn:
             # Half an answer proves nothing, least of all an absence.
             raise OriginUnreachable("The origin broke off in the middle of its answer.") from torn
-        is_stored = self._judge_absence(head, bytes(body), sent_at)
-        self.outcome.set_result(Answered(head, bytes(body), is_stored))
+        told, policy = bytes(body), self._edges.policy
+        may_hide = is_refusal_of_absence(head, told, self.request, policy)
+        # Of a refusal it takes a question more to tell.
+        is_proven = may_hide and await self._hid_absence(self.request)
+        is_stored = self._judge_absence(head, told, sent_at, is_proven=is_proven)
+        answered = Answered(head, told, is_stored, head.status)
+        if is_proven:
+            hidden = policy.absence_body
+            answered = replace(answered, head=head_of_hidden(head, hidden), body=hidden)
+        self.outcome.set_result(answered)
         return "absent" if is_stored else "not_stored_status"
 
-    def _judge_absence(self, head: ResponseHead, body: bytes, sent_at: Now) -> bool:
+    def _judge_absence(
+        self, head: ResponseHead, body: bytes, sent_at: Now, *, is_proven: bool
+    ) -> bool:
         edges = self._edges
-        conclusion = conclude_absence(self.request, head, body, edges.policy)
+        conclusion = conclude_absence(self.request, head, body, edges.policy, is_proven=is_proven)
         # Of a range only the next full GET is told that the whole is absent.
         if isinstance(conclusion, StoreAbsence) and self.range_value is None:
             weigh_absence(edges, self.request, self._held)
@@ -298,46 +308,11 @@ class Fill:
             return edges.remember_absence(self.lease, absent, self.request.absence_key)
         if head.status in (404, 410):
             weigh_absence(edges, self.request, self._held)
-        if head.status in (401, 403, 404, 410, 416) and not self._agrees_with_what_is_held(head):
-            self._let_fall()
+        told = replace(head, status=404) if is_proven else head
+        is_news = not self._holding.agrees_with(told)
+        if head.status in (401, 403, 404, 410, 416) and is_news:
+            self._holding.let_fall(self.lease)
         return False
-
-    def _agrees_with_what_is_held(self, head: ResponseHead) -> bool:
-        """Whether an answer that has no body says nothing against what is held."""
-        held = self._what_is_held()
-        if isinstance(held, Absent):
-            # Of a range, or where this route remembers no absences.
-            is_no_news = self.range_value is not None or not self._edges.policy.cache_missing
-            return is_no_news and head.status in (404, 410)
-        told = head.fields.combined(b"content-range").lower()
-        return (
-            held is not None and head.status == 416 and told == b"bytes */%d" % held.stored.length
-        )
-
-    def _is_of_what_is_held(self, head: ResponseHead) -> bool:
-        """Whether an answer that is too large to be kept is surely of what is held of its key."""
-        length = head.length
-        if head.status == 206:
-            answered = part_answered(self.range_value or b"", head.fields)
-            length = None if answered is None else answered[1]
-        if length is None:
-            return False
-        whole, policy = replace(head, length=length), self._edges.policy
-        stored = stored_of(self.request, whole, self._began, policy)
-        held = of_variant(self._edges.index.look_up(self.request.key), stored.variant)
-        generation = generation_of(stored)
-        return (
-            held is not None
-            and generation is not None
-            and (generation == generation_of(held.stored))
-        )
-
-    def _let_fall(self) -> None:
-        """The origin has something else now than what is held, even if that can't be kept."""
-        edges, request = self._edges, self.request
-        if edges.may_store(self.lease):
-            fallen = edges.index.drop_all({request.key, request.absence_key}, "replaced")
-            edges.discard(fallen)
 
     # A body.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from chunkside.core.decision import Fill as FillDecision
@@ -25,10 +26,13 @@ _Name = tuple[CacheKey, bytes | None, bytes | None]
 
 
 class Fills:
-    """The fills under way, and the keys that are better asked for apart."""
+    """The fills under way, and the keys that are better asked for apart. `hid_absence`: whether the
+    refusal of a request, just arrived, is proved to be for its key's absence.
+    """
 
-    def __init__(self, edges: Edges) -> None:
+    def __init__(self, edges: Edges, hid_absence: Callable[[Request], Awaitable[bool]]) -> None:
         self._edges = edges
+        self._hid_absence = hid_absence
         self._running: dict[_Name, Fill] = {}
         # Of bodies that all credentials share: each of them asks for itself until one arrives.
         self._shared: dict[_Name, list[Fill]] = {}
@@ -84,6 +88,7 @@ class Fills:
             lease,
             is_for_absence=is_for_absence,
             on_orphaned=self._limit_orphans,
+            hid_absence=self._hid_absence,
         )
         self._running[_name(request, asked.range_value)] = fill
         self._edges.visits.enter()

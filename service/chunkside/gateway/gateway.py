@@ -23,6 +23,7 @@ from chunkside.core.policy import (
     as_full_get,
     decide,
     leaves_open_what_is_absent,
+    may_be_refused_for_absence,
     wants_proof,
 )
 from chunkside.core.probing import probe_asked
@@ -38,6 +39,7 @@ from chunkside.gateway.observing import Observing
 from chunkside.gateway.passing import Passing
 from chunkside.gateway.ports import Content
 from chunkside.gateway.probing import Probing
+from chunkside.gateway.refusals import Refusals
 from chunkside.gateway.reply import Reply, error_reply, refusal
 from chunkside.gateway.shelf import Shelf
 from chunkside.gateway.waiting import Waiting
@@ -46,12 +48,13 @@ from chunkside.gateway.waiting import Waiting
 class Gateway:
     def __init__(self, edges: Edges) -> None:
         self._edges = edges
-        self.fills = Fills(edges)
+        self.fills = Fills(edges, self._hid_absence)
         self.adoption = Adoption(edges)
         self._passing = Passing(edges)
         self._probing = Probing(edges, self._passing)
         self._shelf = Shelf(edges)
         self._waiting = Waiting(edges, self.fills, self._passing, self._shelf)
+        self._refusals = Refusals(edges, self._waiting)
         self.audits = Audits(edges)
         observing = Observing(edges, self.fills, self._passing, self._shelf, self.audits)
         self._observing = observing if edges.only_observes else None
@@ -120,6 +123,9 @@ class Gateway:
             case _:
                 assert_never(decision)
 
+    async def _hid_absence(self, request: Request) -> bool:
+        return await self._refusals.hid_absence(request)
+
     async def _serve(self, request: Request, held: Held, ttl: float) -> Reply | None:
         status = CacheStatus(is_hit=True, ttl=ttl)
         reply = await self._shelf.body(request, held, "hit" if ttl > 0 else "stale", status)
@@ -148,9 +154,14 @@ class Gateway:
         reply = await self._passing.relay(request, content, forward, entry)
         if leaves_open_what_is_absent(request, reply.status, self._edges.policy):
             return await self._waiting.tell_absence(request, reply)
+        if may_be_refused_for_absence(request, reply.status, self._edges.policy):
+            return await self._waiting.tell_refusal(request, reply)
         return self._seek_proof(request, reply)
 
     def _seek_proof(self, request: Request, reply: Reply) -> Reply:
+        if reply.status == 403:
+            # A range's own refusal has been looked into.
+            return reply
         if wants_proof(request, reply.status, reply.fields, self._edges.policy):
             self.fills.prove_absence(as_full_get(request))
         return reply

@@ -25,7 +25,7 @@ from chunkside.core.policy import ONLY_IF_CACHED, as_full_get, proves_existence,
 from chunkside.core.ranges import encoding_of, part_answered
 from chunkside.core.request import Request
 from chunkside.core.response import ResponseHead
-from chunkside.core.storability import why_not_body
+from chunkside.core.storability import hides_absences, why_not_body
 from chunkside.gateway.audit import Audits
 from chunkside.gateway.edges import Edges
 from chunkside.gateway.fills import Fills
@@ -121,6 +121,8 @@ class Observing:
 
 def _is_worth_a_fill(request: Request, reply: Reply, edges: Edges) -> bool:
     """Whether what a fill brings would be stored, by what the origin just answered."""
+    if reply.status == 403:
+        return hides_absences(reply.status, request, edges.policy)
     if reply.status in edges.policy.absent_statuses:
         return edges.policy.cache_missing
     head = ResponseHead(reply.status, reply.fields, reply.length)

@@ -39,11 +39,14 @@ class Freshened:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A small whole answer for all who wait: an absence, an error, a redirect."""
+    """A small whole answer for all who wait: an absence, an error, a redirect. `origin_status`: the
+    origin's, where that isn't what they are told.
+    """
 
     head: ResponseHead
     body: bytes
     is_stored: bool
+    origin_status: int
 
 
 @dataclass(slots=True)

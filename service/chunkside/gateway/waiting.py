@@ -10,6 +10,7 @@ from chunkside.core.cache_status import CacheStatus, Result
 from chunkside.core.decision import Fill, Forward
 from chunkside.core.entry import of_variant
 from chunkside.core.freshness import may_serve_stale, remaining
+from chunkside.core.heads import head_of_hidden
 from chunkside.core.policy import (
     as_full_get,
     has_what_is_asked_for,
@@ -18,6 +19,7 @@ from chunkside.core.policy import (
 )
 from chunkside.core.ranges import part_asked
 from chunkside.core.request import Request
+from chunkside.core.response import ResponseHead
 from chunkside.core.variants import choose
 from chunkside.gateway.delivery import Delivery
 from chunkside.gateway.edges import Edges
@@ -123,6 +125,21 @@ class Waiting:
             raise OriginNonsense(told)
         return again
 
+    async def tell_refusal(self, request: Request, reply: Reply) -> Reply:
+        """A HEAD's 403, once a full GET has told whether it hides that the key is absent."""
+        try:
+            status = await self._status_of_get(as_full_get(request))
+        except OriginError:
+            return reply
+        except BaseException:
+            reply.release()
+            raise
+        if status not in (404, 410):
+            return reply
+        refused = ResponseHead(reply.status, reply.fields, reply.length)
+        head = head_of_hidden(refused, self.edges.policy.absence_body)
+        return replace(reply, status=head.status, fields=head.fields, length=head.length)
+
     async def _status_of_get(self, question: Request) -> int:
         """Of a whole GET, which makes a marker where its answer proves an absence, and whose body
         nobody reads.
@@ -163,7 +180,7 @@ class Waiting:
             reply = await self._stale_instead(request, decision, status)
             if reply is not None:
                 return reply
-        status = replace(status, fwd_status=head.status, is_stored=outcome.is_stored)
+        status = replace(status, fwd_status=outcome.origin_status, is_stored=outcome.is_stored)
         return Reply(head.status, head.fields, outcome.body, len(outcome.body), result, status)
 
     async def _apart(

@@ -44,15 +44,18 @@ _IDS: Final = re.compile(
 _LINE_END: Final = b" HTTP/1.1\r\n"
 _MOST_BLOCKS: Final = 256
 _MOST_HEADS: Final = 4096
-# Up to this size a body is joined to its head: one buffer for the transport.
+# Up to this size a body is joined to its head: one buffer for the transport. Beyond it that is done
+# for an answer that is kept: the kernel copies less dearly out of memory than out of a mapped file.
 _JOINED_BYTES: Final = 128 << 10
 # A client that asks again before it has read so much is answered at its own pace. (The last bytes
 # of an answer count for a moment after they have gone.)
 _MOST_QUEUED_BYTES: Final = 1 << 20
 _MOST_ANSWERS: Final = 16_384
 _MOST_ANSWER_BYTES: Final = 32 << 20
-# What one takes beside its bytes and its head's.
-_ANSWER_BYTES: Final = 1 << 10
+# Of those that are large, so that they leave room for thousands of others.
+_MOST_LARGE_BYTES: Final = 16 << 20
+# What one takes beside its body and the request: its own head, and what holds them.
+_ANSWER_BYTES: Final = 1536
 # An answer that nobody asked for in so long makes room for another.
 _IDLE_SECONDS: Final = 10.0
 # Which targets are asked for is told by samples. A prime: readers go round in grids of other sizes.
@@ -136,6 +139,7 @@ class FastLane:
         self._known: dict[bytes, _Seats | None] = {}
         self._answers: dict[bytes, _Answer] = {}
         self._answer_bytes = 0
+        self._large_bytes = 0
 
     def recall(self, data: bytes, transport: asyncio.Transport) -> bool:
         """Answers a head whose answer is known and still holds; else leaves everything as it is."""
@@ -205,7 +209,8 @@ class FastLane:
         if found is None or (is_traced and isinstance(found, Bytes) and found.stored.variant):
             # It may vary by what was overlooked.
             return False
-        content = self._write(found, transport, int(now.wall))
+        second = int(now.wall)
+        content = self._write(found, transport, second)
         status = _status(found)
         result: Result = "negative_hit" if isinstance(found, Absence) else "hit"
         series = self._observer.series(route.name, key_class, "GET", result, status)
@@ -217,14 +222,14 @@ class FastLane:
         series.ended(_size(found), self._boot_clock() - started)
         if not self.answered % _TOLD_EVERY:
             self._tell(target, found)
-        if content is not None and self._comes_again(head):
+        cost = len(head) + _size(found) + _ANSWER_BYTES
+        if self._comes_again(head) and self._has_room(cost, now):
             at_once = self._at_once[route.name]
             kept = at_once.keep(found, sitting.space.location, asked)
             if kept is not None:
-                cost = len(head) + len(content) + _ANSWER_BYTES
                 known = _Answer(at_once, kept, key_class, series, cost)
-                known.say(found, content, now)
-                self._keep(head, known, now)
+                known.say(found, content or self._whole(found, second), now)
+                self._keep(head, known)
         return True
 
     def _tell(self, target: bytes, found: Absence | Bytes) -> None:
@@ -262,19 +267,30 @@ class FastLane:
         self._came_once.add(name)
         return False
 
-    def _keep(self, head: bytes, answer: _Answer, now: Now) -> None:
+    def _has_room(self, cost: int, now: Now) -> bool:
+        """Makes it, if those that nobody asks for any more leave it."""
         answers = self._answers
-        if head in answers:
-            self._forget(head)
-        while answers and self._is_full(answer.cost):
+        if cost > _JOINED_BYTES and self._large_bytes + cost > _MOST_LARGE_BYTES:
+            return False
+        while answers and self._is_full(cost):
             oldest = next(iter(answers))
             # Where more are asked for in turn than have room, those that are in stay: the one that
             # is asked for next would be the first to go.
             if answers[oldest].until + _IDLE_SECONDS > now.boot:
-                return
+                return False
             self._forget(oldest)
-        answers[head] = answer
-        self._answer_bytes += answer.cost
+        return True
+
+    def _keep(self, head: bytes, answer: _Answer) -> None:
+        if head in self._answers:
+            self._forget(head)
+        self._answers[head] = answer
+        self._count(answer.cost)
+
+    def _count(self, cost: int) -> None:
+        self._answer_bytes += cost
+        if abs(cost) > _JOINED_BYTES:
+            self._large_bytes += cost
 
     def _is_full(self, cost: int) -> bool:
         return len(self._answers) >= _MOST_ANSWERS or self._answer_bytes + cost > _MOST_ANSWER_BYTES
@@ -291,13 +307,13 @@ class FastLane:
         return True
 
     def _forget(self, head: bytes) -> None:
-        self._answer_bytes -= self._answers.pop(head).cost
+        self._count(-self._answers.pop(head).cost)
 
     # Heads.
 
     def _absence(self, found: Absence, second: int) -> bytes:
         absent = found.absent
-        kind = absent.status, absent.allows_any_origin, found.body
+        kind = absent.told_status, absent.allows_any_origin, found.body
         known = self._absences.get(kind)
         if known is None:
             selected = head_of_absence(absent, found.body)
@@ -376,5 +392,5 @@ def _size(found: Absence | Bytes) -> int:
 
 def _status(found: Absence | Bytes) -> int:
     if isinstance(found, Absence):
-        return found.absent.status
+        return found.absent.told_status
     return 200 if found.part is None else 206

@@ -229,7 +229,10 @@ def _absences(settings: RouteSettings) -> str:
         return "absences are not remembered"
     if math.isinf(settings.negative_ttl) and settings.profile == "strict":
         return "absences as long as the origin says"
-    return f"absences {format_duration(settings.negative_ttl)} at most"
+    lives = f"absences {format_duration(settings.negative_ttl)} at most"
+    if 403 not in settings.absent_statuses:
+        return lives
+    return f"{lives}, a chunk's 403 as one once its array's own document was read after it"
 
 
 def _kind(filesystem: Filesystem) -> str:

@@ -31,7 +31,7 @@ _ORIGIN = re.compile(
 _HOST_NAME = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*", re.ASCII)
 HOST_NAMES = "names such as cache.example.org, separated by commas"
 ORIGINS = "* or origins such as http://localhost:3000, separated by commas"
-ABSENT_STATUSES = "404 and 410, or one of them"
+ABSENT_STATUSES = "404, 410 and 403, or some of them"
 PATHS = "a path"
 NETWORKS = "networks such as 10.0.0.0/8 or addresses, separated by commas"
 AUTHS = ("auto", "none", "aws", "bearer", "basic", "header")
@@ -171,13 +171,7 @@ def _read_absent_statuses(value: object) -> frozenset[int]:
         raise NotAllowedError(
             "empty", ABSENT_STATUSES, "to remember no absence set cache_missing to false"
         )
-    if "403" in words:
-        raise NotAllowedError(
-            "403 can't be taken for absence yet in this version",
-            ABSENT_STATUSES,
-            "let the reader list the bucket, so that it answers 404",
-        )
-    if not set(words) <= {"404", "410"}:
+    if not set(words) <= {"404", "410", "403"}:
         raise NotAllowedError("not a status that tells of absence", ABSENT_STATUSES)
     return frozenset(map(int, words))
 

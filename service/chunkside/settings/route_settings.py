@@ -104,7 +104,9 @@ class RouteSettings(BaseModel):
     )
     absent_statuses: AbsentStatuses = Field(
         default=frozenset({404, 410}),
-        description="Statuses that are remembered as an absence: `404`, `410` or both",
+        description="Statuses that are remembered as an absence: `404`, `410`, and `403` for a "
+        "store that answers so for missing keys: a chunk's 403 is then told as 404, once its "
+        "array's own document was read after it by the same credential",
     )
     client_credentials: Credentials = Field(
         default="auto",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from chunkside.core.decision import Fill, Forward, NotStored, PassOn, StoreAbsence, StoreBody
@@ -19,6 +19,10 @@ from chunkside.core.response import ResponseHead
 Rating = Literal["good", "costly", "bad"]
 
 _MISS: Final = Fill(Forward.URI_MISS)
+_RISK: Final = (
+    "The risk: chunks that the credential may not read, of an array whose document it may, read as "
+    "fill values."
+)
 _REASONS: Final = {
     NotStored.NO_STORE: "its Cache-Control says no-store",
     NotStored.PRIVATE: "its Cache-Control says private, and no credential was sent (-H sends one)",
@@ -163,13 +167,7 @@ def missing_key(seen: Seen, request: Request, policy: Policy) -> Finding:
                     f"{_REASONS.get(reason, reason)}.",
                 )
     if seen.status == 403:
-        return Finding(
-            about,
-            "bad",
-            "A missing key is answered 403, as S3 does without the permission to list: that may as "
-            "well be a lack of rights, so no absence is remembered. Grant s3:ListBucket; "
-            f"absent_statuses is {', '.join(map(str, sorted(policy.absent_statuses)))}.",
-        )
+        return Finding(about, *_refused(seen, request, policy))
     if seen.status == 200:
         return Finding(
             about,
@@ -180,6 +178,35 @@ def missing_key(seen: Seen, request: Request, policy: Policy) -> Finding:
     return Finding(
         about, "bad", f"A missing key is answered {seen.status}: no absence is remembered."
     )
+
+
+def _refused(seen: Seen, request: Request, policy: Policy) -> tuple[Rating, str]:
+    """Of a missing key beside one that can be read."""
+    told = "A missing key is answered 403"
+    statuses = policy.absent_statuses | {403}
+    asked = replace(policy, absent_statuses=statuses)
+    concluded = conclude_absence(request, seen.head, seen.body, asked, is_proven=True)
+    match concluded:
+        case StoreAbsence(lifetime) if statuses == policy.absent_statuses:
+            return "costly", (
+                f"{told}: told as 404, and remembered for {duration(lifetime)}, each time that "
+                f"its array's own document was read after it. {_RISK}"
+            )
+        case StoreAbsence():
+            others = sorted(policy.absent_statuses)
+            return "bad", (
+                f"{told}, as S3 does without the permission to list, so no absence is remembered. "
+                "Grant s3:ListBucket, or set "
+                f"absent_statuses={','.join(map(str, [*others, 403]))}. {_RISK}"
+            )
+        case PassOn(NotStored.OTHER_CODE):
+            return "bad", (
+                f"{told}, and not in the words of a store for it (AccessDenied, which names no "
+                "action but s3:ListBucket): no absence is remembered. Grant s3:ListBucket."
+            )
+        case PassOn(reason):
+            because = _REASONS.get(reason, str(reason))
+            return "bad", f"{told}, which is not remembered, since {because}. Grant s3:ListBucket."
 
 
 def condition(seen: Seen | None) -> Finding:

@@ -23,6 +23,7 @@ from chunkside.upstream.aws import Keys
 from chunkside.upstream.chain import Chain
 from chunkside.upstream.hops import Ask
 from chunkside.upstream.signing import signed
+from chunkside.upstream.unused import Unused
 from chunkside.upstream.wire import HttpResponse
 
 Addressing = Literal["auto", "path", "virtual"]
@@ -87,16 +88,22 @@ class _Spoken:
 
 
 class S3:
-    """`chain`: whose credentials sign; None where nobody's do."""
+    """`chain`: whose credentials sign; None where nobody's do. `unused`: what lies there then."""
 
     def __init__(
-        self, endpoint: S3Endpoint, chain: Chain[Keys] | None, clock: Clock, observer: Observer
+        self,
+        endpoint: S3Endpoint,
+        chain: Chain[Keys] | None,
+        clock: Clock,
+        observer: Observer,
+        unused: Unused | None = None,
     ) -> None:
         self._endpoint = endpoint
         self._judge = Judge(endpoint.location)
         self._chain = chain
         self._clock = clock
         self._observer = observer
+        self._unused = unused
         self._regions: OrderedDict[bytes, str] = OrderedDict()
         self._clock_ahead = 0.0
 
@@ -110,6 +117,8 @@ class S3:
             keys = await self._keys()
             spoken = _Spoken(self._region(request), keys, self._clock_ahead)
             response = await ask(*self._put(request, spoken))
+            if self._unused is not None and spoken.keys is None and response.head.status == 403:
+                self._unused.refused()
             try:
                 lesson = await self._lesson(request, response, spoken)
                 may_repeat = request.method in SAFE_METHODS and request.content is None
