@@ -1,6 +1,8 @@
 """Credentials that expire, are withdrawn, come late or by a clock that is off: reads go on."""
 
 import json
+import os
+import signal
 import sys
 import threading
 import time
@@ -210,6 +212,23 @@ def test_a_sidecar_ends_while_its_metadata_service_keeps_silent(
     flags = flags_for(store, "--shutdown-timeout", "1s")
     with Sidecar("s3://", tmp_path, flags, services.of_an_instance) as sidecar:
         wait_for(lambda: services.asked, "the metadata service to be asked")
+        began = time.monotonic()
+        assert sidecar.stop() == 0
+        assert time.monotonic() - began < 5
+
+
+def test_a_sidecar_ends_while_settings_are_read_anew_and_credentials_with_them(
+    store: Store, services: Services, tmp_path: Path
+) -> None:
+    flags = flags_for(store, "--shutdown-timeout", "1s")
+    with Sidecar("s3://", tmp_path, flags, services.of_an_instance) as sidecar:
+        assert exchange(sidecar.url, TARGET).body == BODY
+        services.is_open.clear()
+        asked = len(services.asked)
+        os.kill(sidecar.pid, signal.SIGHUP)
+        wait_for(lambda: len(services.asked) > asked, "the metadata service to be asked")
+        # Meanwhile all is as it was.
+        assert "; hit" in (exchange(sidecar.url, TARGET).value("Cache-Status") or "")
         began = time.monotonic()
         assert sidecar.stop() == 0
         assert time.monotonic() - began < 5

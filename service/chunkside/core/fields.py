@@ -91,7 +91,7 @@ class Fields:
         left_out = _hop_by_hop_and(but)
         if named is not None:
             left_out |= frozenset(list_members(b",".join(named)))
-        return self.without(left_out - kept)
+        return self.without(left_out - kept if kept else left_out)
 
 
 @lru_cache(maxsize=16)
