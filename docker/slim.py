@@ -22,6 +22,7 @@ SITE = Path(sysconfig.get_path("purelib"))
 PYARROW = SITE / "pyarrow"
 NEVER_LOADED = ("*.pyx", "*.pxd", "*.pxi", "*.c", "*.h", "*.hpp", "*.cc", "*.a")
 LOADED = "loaded"
+GIVE_CREDENTIALS = ("signin", "sso", "sso-oidc", "sts")
 
 
 def output_of(*command: str) -> str:
@@ -66,8 +67,16 @@ def slim_pyarrow() -> None:
         shutil.rmtree(PYARROW / name, ignore_errors=True)
 
 
+def slim_botocore() -> None:
+    """Where it is there: of what it knows of AWS's services all but those that give credentials."""
+    for service in (SITE / "botocore/data").glob("*/"):
+        if service.name not in GIVE_CREDENTIALS:
+            shutil.rmtree(service)
+
+
 def main() -> None:
     slim_pyarrow()
+    slim_botocore()
     for pattern in NEVER_LOADED:
         for path in list(SITE.rglob(pattern)):
             path.unlink()

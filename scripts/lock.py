@@ -38,6 +38,9 @@ class LockSet:
 # In the order in which they are made: a set comes after the one that it stands beside.
 SETS = {
     "run": LockSet("what the sidecar runs on"),
+    "aws": LockSet(
+        "what signs requests to S3, beside run", ("aws",), is_without_package=True, beside="run"
+    ),
     "demo": LockSet("run, and what the demo needs", extras=("demo",), beside="run"),
     "dev": LockSet(
         "demo, and what tests and checks need", ("demo",), ("build", "dev"), beside="demo"

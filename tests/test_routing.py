@@ -1,11 +1,13 @@
 """Which routes hold, and what becomes of those that don't any more."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+from chunkside import routing
 from chunkside.core.buckets import error_code
 from chunkside.core.budget import Limits
 from chunkside.core.fields import Fields
@@ -17,6 +19,11 @@ from chunkside.routing import CurrentRoutes, Ground, OpenRoute, policy_of
 from chunkside.settings import ConfiguredRoute, load_settings, require_routes
 from chunkside.store.memory import MemoryBodyStore
 from chunkside.store.stamps import MemoryStampTable
+from chunkside.upstream import aws
+from chunkside.upstream.aws import Keys
+from chunkside.upstream.chain import Chain as AnyChain
+from chunkside.upstream.chain import Found
+from chunkside.upstream.hops import Means
 from tests.support.house import HandClock
 from tests.support.raw_origin import RawOrigin, says
 from tests.support.turns import turns
@@ -184,3 +191,61 @@ def test_an_object_store_is_known_by_its_scheme(scheme, code):
     told = dict(policy.of_absence.fields)
     assert told.get(b"x-ms-error-code") == (code if scheme == "az" else None)
     assert policy.negative_scope == ("all" if code else "get")
+
+
+class Chain:
+    """What it finds, once it may say it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, origin: RawOrigin) -> None:
+        self.may_say = threading.Event()
+        self.told = {"prefix": "/", "upstream": "s3://data", "upstream_endpoint": origin.url}
+        monkeypatch.setattr(routing, "means_of", self.means_of)
+
+    def means_of(self, _: ConfiguredRoute) -> Means:
+        self.may_say.wait(20)
+        keys = Keys("AKID", "s3cr3t", None)
+        return Means(chain=AnyChain(aws.AWS, Found(keys, "aws env AKID", None, lambda _: False)))
+
+
+async def test_a_route_of_unknown_credentials_asks_nobody_until_they_are_known(origin, monkeypatch):
+    chain = Chain(monkeypatch, origin)
+    routes = CurrentRoutes((), ground_of())
+    routes.change(configured(chain.told), {})
+    [before], told = routes.open, []
+    routes.search(lambda: told.append(routes.open))
+    # Twice is once.
+    routes.search(lambda: told.append(routes.open))
+    assert before.search is not None
+    waiting = asyncio.create_task(before.search.wait())
+    assert (await ask(before, b"/data/c/0")).status == 503
+    assert (origin.heard, waiting.done()) == ([], False)
+    chain.may_say.set()
+    async with asyncio.timeout(20):
+        await waiting
+    [after] = routes.open
+    assert told == [routes.open]
+    assert (after.search, after.route.identity) == (None, "aws env AKID")
+    assert before.route.identity != after.route.identity
+    assert (await ask(after, b"/data/c/0")).status == 502
+    assert b"Credential=AKID/" in origin.heard[0].head
+    await routes.close()
+
+
+async def test_settings_that_are_read_meanwhile_count(origin, monkeypatch):
+    chain = Chain(monkeypatch, origin)
+    routes = CurrentRoutes((), ground_of())
+    routes.change(configured(chain.told), {})
+    [before], told = routes.open, []
+    routes.search(lambda: told.append(routes.open))
+    assert before.search is not None
+    waiting = asyncio.create_task(before.search.wait())
+    other = {"prefix": "/", "upstream": origin.url}
+    routes.change(configured(other), {})
+    async with asyncio.timeout(20):
+        # By the route that has taken its place.
+        await waiting
+    [after] = routes.open
+    chain.may_say.set()
+    await turns(20)
+    assert (routes.open, told) == ((after,), [])
+    await routes.close()

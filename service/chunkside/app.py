@@ -74,6 +74,7 @@ _WANTED_DESCRIPTORS: Final = 65_536
 _MOST_READERS: Final = 4096
 # For what is cut off to come to its end, and for an answer of the admin port, which is short.
 _LAST_SECONDS: Final = 0.5
+_SEARCHING: Final = "it is being found out with whose credentials stores are asked"
 
 
 def serve(settings: Settings, load: Callable[[], Settings], hangups: Hangups, ports: Ports) -> int:
@@ -218,9 +219,8 @@ class Sidecar:
         self.settings, waiting = taken_up(self.settings, read.settings)
         fell = self._routes.change(read.routes, read.means)
         self._lines.share = self.settings.log_requests
-        self._port.take(self._seats(), *_admitted(self.settings))
-        self._lane.take(self._lanes())
-        self._console.take(self.settings, self._routes.open)
+        self._answer_by_current_routes()
+        self._routes.search(self._answer_by_current_routes)
         if self._sweeper is not None:
             self._sweeper.retention_seconds = self.settings.retention
         logs.take(self.settings.log_level, is_json=self.settings.log_format == "json")
@@ -232,6 +232,23 @@ class Sidecar:
         for caution in cautions(self.settings):
             if caution not in known:
                 log.warning(caution)
+
+    def _answer_by_current_routes(self) -> None:
+        waits = {
+            each.route.name: each.search.wait
+            for each in self._routes.open
+            if each.search is not None
+        }
+        self._port.take(self._seats(), *_admitted(self.settings), waits)
+        self._lane.take(self._lanes())
+        self._console.take(self.settings, self._routes.open)
+
+    async def _get_ready(self) -> None:
+        """Once it is known with whose credentials stores are asked, or has been waited for."""
+        searches = [each.search for each in self._routes.open if each.search is not None]
+        await asyncio.gather(*(each.until_looked() for each in searches))
+        if self._console.obstacle == _SEARCHING:
+            self._console.obstacle = None
 
     def _make_port(self, instance: str) -> DataPort:
         admitted = _admitted(self.settings)
@@ -301,7 +318,10 @@ class Sidecar:
         if self._sweeper is not None:
             self._background.start(self._sweeper.run(), "the sweeper")
         self._background.start(self._recent.run(), "the last minutes")
-        self._console.obstacle = None
+        self._console.obstacle = _SEARCHING
+        self._answer_by_current_routes()
+        self._routes.search(self._answer_by_current_routes)
+        self._background.start(self._get_ready(), "the wait for credentials")
 
     def _front(self) -> Front:
         timers = Timers(self.settings.header_timeout, self.settings.idle_timeout)

@@ -6,10 +6,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from chunkside.gateway.tasks import Tasks
 from chunkside.metrics import Metrics
-from chunkside.routing import means_of
 from chunkside.settings import (
     ConfigurationError,
     ConfiguredRoute,
@@ -19,6 +19,8 @@ from chunkside.settings import (
 )
 from chunkside.upstream.hops import Means
 from chunkside.upstream.watched import UnfitFile
+from chunkside.upstream.workers import in_thread
+from chunkside.ways import means_of
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +80,7 @@ class Reloader:
         while self._is_asked:
             self._is_asked = False
             try:
-                read = await asyncio.to_thread(read_anew, self._load, self._refuse)
+                read = await in_thread("settings", partial(read_anew, self._load, self._refuse))
             except ConfigurationError as error:
                 self._metrics.reloaded(is_successful=False)
                 log.error(  # noqa: TRY400 - the line says all

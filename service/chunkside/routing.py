@@ -4,9 +4,11 @@ of them hold.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from secrets import token_hex
+from typing import Final
 
 from chunkside.core.cors import Pages
 from chunkside.core.freshness import SAYS_NOTHING, Policy, Said
@@ -14,7 +16,7 @@ from chunkside.core.index import Index
 from chunkside.core.route import Route
 from chunkside.gateway.edges import Edges, Shared
 from chunkside.gateway.gateway import Gateway
-from chunkside.gateway.ports import BodyStore, Clock, Observer, StampTable, Upstream
+from chunkside.gateway.ports import BodyStore, Clock, StampTable, Upstream
 from chunkside.gateway.tasks import Tasks
 from chunkside.metrics import Metrics
 from chunkside.settings import (
@@ -23,7 +25,6 @@ from chunkside.settings import (
     DirectoryAddress,
     RouteSettings,
     allows_writes,
-    auth_kind,
     client_credentials_of,
     differing,
     identity_of,
@@ -33,22 +34,14 @@ from chunkside.settings import (
     resolve_max_body,
     resolve_negative_scope,
     same_way,
-    tls_files,
 )
-from chunkside.upstream import aws, azure_secrets
-from chunkside.upstream.azure import Azure, AzureEndpoint
-from chunkside.upstream.chain import Chain
 from chunkside.upstream.credential import Credential
-from chunkside.upstream.file import FileUpstream
-from chunkside.upstream.hops import Means, Store
-from chunkside.upstream.http import HttpUpstream
-from chunkside.upstream.reading import Files
-from chunkside.upstream.redirects import Redirects
-from chunkside.upstream.root import Root
-from chunkside.upstream.s3 import FIRST_REGION, S3, S3Endpoint
-from chunkside.upstream.tls import Tls
-from chunkside.upstream.unused import CREDENTIALS, Unused, find_unused
-from chunkside.upstream.wire import Times
+from chunkside.upstream.hops import Means
+from chunkside.upstream.search import NotYet, Search
+from chunkside.upstream.watched import UnfitFile
+from chunkside.ways import credential_names, means_of, upstream_of
+
+log = logging.getLogger(__name__)
 
 # What sets the date of an object itself, and never takes one from whoever puts it there.
 _OBJECT_STORES: Final = frozenset({"s3", "gs", "az"})
@@ -67,7 +60,7 @@ _BLOB_NOT_FOUND: Final = Said(
 @dataclass(frozen=True, slots=True)
 class OpenRoute:
     """`configured` holds all settings of the route. `close` lets go of its connections.
-    `credential`: the sidecar's own there.
+    `credential`: the sidecar's own there. `search`: where it isn't known yet whose that is.
     """
 
     configured: ConfiguredRoute
@@ -76,16 +69,20 @@ class OpenRoute:
     gateway: Gateway
     close: Callable[[], Awaitable[None]]
     credential: Credential | None = None
+    search: Search | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """To an origin. `identity`: of the sidecar's own credential there, "" for none."""
+    """To an origin. `identity`: of the sidecar's own credential there, "" for none. `search`: as of
+    the route.
+    """
 
     upstream: Upstream
     close: Callable[[], Awaitable[None]]
     credential: Credential | None = None
     identity: str = ""
+    search: Search | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +111,7 @@ class CurrentRoutes:
         # Those that hold no longer and still have something under way.
         self._leaving: list[OpenRoute] = []
         self._farewells = Tasks()
+        self._searching: list[Search] = []
         self.open = tuple(self._opened(each, None, {}) for each in configured)
 
     @property
@@ -135,8 +133,7 @@ class CurrentRoutes:
         self.open = tuple(self._opened(each, before.get(each.prefix), means) for each in configured)
         for old in before.values():
             if all(old is not each for each in self.open):
-                self._leaving.append(old)
-                self._farewells.start(self._see_off(old), "the end of a route")
+                self._see_off_later(old)
         return self._forget_other_answers()
 
     def _forget_other_answers(self) -> dict[str, frozenset[str]]:
@@ -150,11 +147,39 @@ class CurrentRoutes:
             self.open[0].edges.forget_location(location)
         return fell
 
+    def search(self, tell: Callable[[], None]) -> None:
+        """Has each route of which it isn't known yet find out with whose credentials it asks, and
+        then ask so; `tell` hears of each that `open` has another for.
+        """
+        for each in self.open:
+            if each.search is not None and each.search not in self._searching:
+                self._searching.append(each.search)
+                self._farewells.start(self._find_out(each, each.search, tell), "a search")
+
+    async def _find_out(self, old: OpenRoute, search: Search, tell: Callable[[], None]) -> None:
+        try:
+            means = await search.means()
+            if any(old is each for each in self.open):
+                new = self._opened(old.configured, None, {old.configured.prefix: means})
+                self.open = tuple(new if each is old else each for each in self.open)
+                self._see_off_later(old)
+                tell()
+        finally:
+            self._searching.remove(search)
+            search.end()
+
     async def close(self) -> None:
         """Closes all connections, whatever is under way on them."""
         await self._farewells.finish(0.0)
         for each in self.open:
             await each.close()
+
+    def _see_off_later(self, old: OpenRoute) -> None:
+        self._leaving.append(old)
+        if old.search is not None:
+            # Whoever waits for it is answered by the route in its place.
+            old.search.end()
+        self._farewells.start(self._see_off(old), "the end of a route")
 
     async def _see_off(self, old: OpenRoute) -> None:
         try:
@@ -174,13 +199,18 @@ class CurrentRoutes:
         means: Mapping[str, Means],
     ) -> OpenRoute:
         """`before`: the route that has held at its path; what of it still fits is taken over."""
-        if before is not None and same_way(before.configured, configured):
+        is_known = before is not None and before.search is None
+        if before is not None and is_known and same_way(before.configured, configured):
             is_same_place = before.configured.upstream == configured.upstream
             if is_same_place and not differing(before.configured, configured):
                 return before
             way = _Way(before.edges.upstream, before.close, before.credential)
             return self._route(configured, replace(way, identity=before.route.identity))
-        own = means.get(configured.prefix) or means_of(configured)
+        own = means.get(configured.prefix) or (
+            None if may_sign(configured) else means_of(configured)
+        )
+        if own is None or not own.is_known:
+            return self._route(configured, _unknown(configured))
         ground = self._ground
         upstream = upstream_of(configured, ground.metrics, ground.clock, ground.instance, own)
         identity = identity_of(configured)
@@ -207,76 +237,24 @@ class CurrentRoutes:
             root=route.scope,
             shared=self.shared,
         )
-        return OpenRoute(configured, route, edges, Gateway(edges), way.close, way.credential)
+        return OpenRoute(
+            configured, route, edges, Gateway(edges), way.close, way.credential, way.search
+        )
 
 
-def means_of(configured: ConfiguredRoute) -> Means:
-    """Reads files. Raises UnfitFile."""
-    settings = configured.settings
-    chain = _chain(configured) if may_sign(configured) else None
-    return Means(Tls(tls_files(configured)), _credential(settings), _redirects(settings), chain)
+def _unknown(configured: ConfiguredRoute) -> _Way:
+    """While it isn't known with whose credentials a store is asked: nobody else's place."""
 
-
-def _chain(configured: ConfiguredRoute) -> Chain[Any] | None:
-    """Of the store's own cloud."""
-    is_required = configured.settings.upstream_auth != "auto"
-    match configured.upstream:
-        case BucketAddress(scheme="s3"):
-            return aws.find(is_required=is_required)
-        case BucketAddress(scheme="az", account=account):
-            file = configured.settings.upstream_auth_file if is_required else None
-            return azure_secrets.find(account, file, is_required=is_required)
-        case _:
+    def look() -> Means | None:
+        try:
+            means = means_of(configured)
+        except UnfitFile as error:
+            log.warning("route %s: %s", configured.prefix, error)
             return None
+        return means if means.is_known else None
 
-
-def upstream_of(
-    configured: ConfiguredRoute, metrics: Metrics, clock: Clock, instance: str, means: Means
-) -> HttpUpstream | FileUpstream:
-    """The way to a route's origin. It must be closed. `instance`: the process's name in `Via`."""
-    settings, address = configured.settings, configured.upstream
-    observer = metrics.of(configured.prefix)
-    if isinstance(address, BucketAddress):
-        store = _store(address, settings, means, clock, observer)
-        means = replace(means, store=store, unused=_unused(configured, address, means))
-    if isinstance(address, DirectoryAddress):
-        name = f"the directory of route {configured.prefix}"
-        files = Files(Root(address.directory))
-        return FileUpstream(name, files, _times(settings), observer, clock=clock)
-    return HttpUpstream(
-        address.location,
-        _times(settings),
-        observer,
-        via=f"1.1 {instance}".encode(),
-        clock=clock,
-        means=means,
-    )
-
-
-def _unused(configured: ConfiguredRoute, address: BucketAddress, means: Means) -> Unused | None:
-    if means.chain is not None:
-        return None
-    is_off = configured.settings.upstream_auth == "none"
-    return find_unused(CREDENTIALS[address.scheme], configured.prefix, is_off=is_off)
-
-
-def _store(
-    address: BucketAddress, settings: RouteSettings, means: Means, clock: Clock, observer: Observer
-) -> Store:
-    if is_azure(address):
-        endpoint = AzureEndpoint(address.location, address.prefix.encode())
-        return Azure(endpoint, means.chain, clock, observer)
-    return S3(_endpoint(address, settings), means.chain, clock, observer)
-
-
-def _endpoint(address: BucketAddress, settings: RouteSettings) -> S3Endpoint:
-    return S3Endpoint(
-        location=address.location,
-        is_aws=address.endpoint is None,
-        region=settings.upstream_region or aws.region() or FIRST_REGION,
-        addressing=settings.upstream_addressing,
-        requester_pays=settings.upstream_requester_pays,
-    )
+    upstream = NotYet()
+    return _Way(upstream, upstream.close, identity=f"not yet {token_hex(8)}", search=Search(look))
 
 
 def policy_of(configured: ConfiguredRoute, budget_bytes: int) -> Policy:
@@ -314,33 +292,6 @@ def _of_absence(configured: ConfiguredRoute) -> Said:
     return _BLOB_NOT_FOUND if is_azure(upstream) else _NO_SUCH_KEY
 
 
-def _times(settings: RouteSettings) -> Times:
-    return Times(
-        connect=settings.upstream_connect_timeout,
-        first_byte=settings.upstream_first_byte_timeout,
-        idle=settings.upstream_idle_timeout,
-        deadline=settings.upstream_deadline,
-        write=settings.upstream_write_timeout,
-        retries=settings.upstream_retries,
-        connections=settings.upstream_connections,
-        queue=settings.upstream_queue,
-    )
-
-
-def _credential(settings: RouteSettings) -> Credential | None:
-    kind, file = auth_kind(settings), settings.upstream_auth_file
-    return None if kind is None or file is None else Credential(kind, file)
-
-
-def _redirects(settings: RouteSettings) -> Redirects | None:
-    hosts = settings.follow_redirects
-    return Redirects(hosts, _credential_names(settings)) if hosts else None
-
-
-def _credential_names(settings: RouteSettings) -> frozenset[bytes]:
-    return frozenset(name.lower().encode() for name in settings.credential_headers)
-
-
 def _pages(settings: RouteSettings) -> Pages | None:
     origins = frozenset(origin.encode() for origin in settings.cors_origins)
     return Pages(origins) if origins else None
@@ -354,7 +305,7 @@ def route_of(configured: ConfiguredRoute, secret: bytes, identity: str | None = 
         location=upstream.location,
         prefix=upstream.prefix.encode(),
         secret=secret,
-        credential_names=_credential_names(settings),
+        credential_names=credential_names(settings),
         ignored_query=frozenset(name.encode() for name in settings.ignored_query),
         metadata_names=settings.metadata_names,
         forwards_cookies=settings.cookies == "forward",
@@ -364,4 +315,5 @@ def route_of(configured: ConfiguredRoute, secret: bytes, identity: str | None = 
         client_credentials=client_credentials_of(configured),
         admits=upstream.scope.encode() if isinstance(upstream, BucketAddress) else None,
         own_range=_OWN_RANGE if is_azure(upstream) else b"",
+        preserves_host=settings.preserve_host,
     )

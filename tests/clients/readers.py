@@ -144,17 +144,7 @@ def _zarr_over_s3fs(url: str, **options: Any) -> Any:
 
 @reader("zarr over obstore, S3", "zarr", "obstore", origin="s3", module="obstore")
 def _zarr_obstore_s3(url: str) -> Any:
-    import obstore.store
-
-    store = obstore.store.S3Store(
-        BUCKET,
-        prefix="sparse.zarr",
-        endpoint=url,
-        skip_signature=True,
-        region=S3_REGION,
-        client_options={"allow_http": True},
-    )
-    return _zarr_on(store)
+    return _zarr_on(_s3_store(url, "sparse.zarr"))
 
 
 @reader("zarr over obstore, GCS", "zarr", "obstore", module="obstore")
@@ -250,6 +240,32 @@ def _xarray(url: str) -> Any:
     import xarray
 
     return xarray.open_zarr(f"{url}/{BUCKET}/dataset.zarr", chunks=None)["t"].to_numpy()
+
+
+@reader(
+    "xarray over s3fs",
+    "xarray",
+    "zarr",
+    "s3fs",
+    origin="s3",
+    module="s3fs",
+    asks_again=(HEAD_OF_ABSENT, LISTING),
+)
+def _xarray_s3fs(url: str) -> Any:
+    import xarray
+
+    options = {"anon": True, "endpoint_url": url}
+    dataset = f"s3://{BUCKET}/dataset.zarr"
+    return xarray.open_zarr(dataset, chunks=None, storage_options=options)["t"].to_numpy()
+
+
+@reader("xarray over obstore, S3", "xarray", "zarr", "obstore", origin="s3", module="obstore")
+def _xarray_obstore(url: str) -> Any:
+    import xarray
+    import zarr
+
+    store = zarr.storage.ObjectStore(_s3_store(url, "dataset.zarr"), read_only=True)
+    return xarray.open_zarr(store, chunks=None)["t"].to_numpy()
 
 
 @reader("xarray over dask", "xarray", "dask", "zarr", "fsspec", module="dask")
@@ -554,6 +570,19 @@ def _http_store(url: str) -> Any:
     import obstore.store
 
     return obstore.store.HTTPStore(url, client_options={"allow_http": True})
+
+
+def _s3_store(url: str, prefix: str) -> Any:
+    import obstore.store
+
+    return obstore.store.S3Store(
+        BUCKET,
+        prefix=prefix,
+        endpoint=url,
+        skip_signature=True,
+        region=S3_REGION,
+        client_options={"allow_http": True},
+    )
 
 
 def _zarr_on(store: Any) -> Any:

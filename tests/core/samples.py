@@ -33,9 +33,17 @@ def request(
     key_class: KeyClass = "chunk",
     has_body: bool = False,
     is_signed: bool = False,
+    host: bytes | None = None,
 ) -> Request:
     return Request(
-        method, target, fields(*lines), CacheKey(SPACE, target), key_class, has_body, is_signed
+        method,
+        target,
+        fields(*lines),
+        CacheKey(SPACE, target),
+        key_class,
+        has_body,
+        is_signed,
+        host=host,
     )
 
 

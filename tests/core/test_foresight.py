@@ -100,6 +100,14 @@ FULL_GETS_ALONE = "a remembered absence answers full GETs alone here (negative_s
             "the origin is asked each time: the client's signature proves nothing to a cache",
         ),
         (
+            request(host=b"bucket.store.example"),
+            FRESH,
+            (
+                "the origin is asked each time: its Host is not the origin's own name, and may "
+                "mean another object"
+            ),
+        ),
+        (
             request(key_class="listing"),
             None,
             (

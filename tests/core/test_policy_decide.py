@@ -206,6 +206,7 @@ ENTRIES = [
         pytest.param([], {"key_class": "listing"}, id="listing"),
         pytest.param([], {"is_signed": True}, id="signed"),
         pytest.param([RANGE], {"is_signed": True}, id="signed-range"),
+        pytest.param([], {"host": b"bucket.store.example"}, id="another-host"),
     ],
 )
 @pytest.mark.parametrize("entry", ENTRIES)

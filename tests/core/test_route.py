@@ -465,3 +465,83 @@ def test_a_body_in_signed_chunks_is_refused_where_signatures_are_removed():
     assert isinstance(refusal, Refuse) and refusal.status == 501
     plain = fields("x-amz-content-sha256: UNSIGNED-PAYLOAD")
     assert isinstance(route.request("PUT", b"/data/era5/a", plain, has_body=True), Request)
+
+
+PRESERVING = replace(ROUTE, prefix=b"", location="http://store.example:9000", preserves_host=True)
+SIGNED = "Authorization: AWS4-HMAC-SHA256 Credential=c, SignedHeaders=host;{}, Signature=0"
+
+
+@pytest.mark.parametrize(
+    ("lines", "target", "host"),
+    [
+        pytest.param(["Host: localhost:8100"], b"/b/k", None, id="unsigned"),
+        pytest.param(
+            ["Host: localhost:8100", "Authorization: Bearer a"], b"/b/k", None, id="token"
+        ),
+        pytest.param(["Host: store.example"], b"/b/k", None, id="own-name"),
+        pytest.param(["Host: b.store.example"], b"/k", b"b.store.example", id="bucket-in-host"),
+        pytest.param(
+            ["Host: localhost:8100", SIGNED.format("range")],
+            b"/b/k",
+            b"localhost:8100",
+            id="signed",
+        ),
+        pytest.param(
+            ["Host: localhost:8100"], b"/k?X-Amz-Signature=0", b"localhost:8100", id="presigned"
+        ),
+        pytest.param([SIGNED.format("range")], b"/b/k", None, id="no-host"),
+    ],
+)
+def test_the_clients_host_goes_on_where_it_counts(lines, target, host):
+    request = made(*lines, target=target, route=PRESERVING)
+    assert request.host == host
+    assert b"host" not in request.fields
+    assert made(*lines, target=target).host is None
+
+
+def test_what_is_signed_goes_on_as_it_came_and_nothing_else_of_its_kind():
+    held = ["X-Own: 1", "TE: trailers", "Cookie: a=1", "Expect: 100-Continue", "Max-Forwards: 5"]
+    lines = ["Host: localhost", "Connection: x-own, TE", "Keep-Alive: 1", *held]
+    names = "connection;x-own;te;cookie;expect;max-forwards"
+    signed = made(*lines, SIGNED.format(names), route=PRESERVING, method="OPTIONS").fields
+    left_out = frozenset({b"authorization"})
+    assert signed.without(left_out) == fields("Connection: x-own, TE", *held)
+    assert made(*lines, route=PRESERVING, method="OPTIONS").fields == fields("Max-Forwards: 4")
+    elsewhere = made(*lines, SIGNED.format(names), method="OPTIONS").fields
+    assert elsewhere.without(left_out) == fields("Max-Forwards: 4")
+
+
+@pytest.mark.parametrize("lines", [[], [SIGNED.format("range")]])
+@pytest.mark.parametrize(
+    ("host", "sent"),
+    [
+        ("b.store.example:80", b"b.store.example:80"),
+        # What was judged is what the target says.
+        ("other.store.example", b"B.store.example"),
+    ],
+)
+def test_of_two_hosts_the_one_in_the_target_counts(host, sent, lines):
+    target = b"http://B.store.example/k"
+    assert made(f"Host: {host}", *lines, target=target, route=PRESERVING).host == sent
+    assert made(f"Host: {host}", *lines, target=target).host is None
+
+
+def test_what_another_host_is_asked_for_lies_nowhere_else():
+    share = replace(PRESERVING, client_credentials="share")
+    for route in (PRESERVING, share):
+        usual, bucket = (
+            made(f"Host: {host}", target=b"/k", route=route)
+            for host in ("localhost:8100", "b.store.example")
+        )
+        assert usual.key != bucket.key
+        assert usual.key.object == bucket.key.object
+        assert bucket.own_space is None
+    assert (
+        made("Host: store.example", target=b"/k", route=PRESERVING).key
+        == made("Host: localhost:8100", target=b"/k", route=PRESERVING).key
+    )
+
+
+def test_a_route_that_preserves_hosts_answers_by_its_origins_name():
+    assert PRESERVING.hosts == {b"store.example"}
+    assert ROUTE.hosts == frozenset()

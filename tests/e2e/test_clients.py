@@ -282,6 +282,10 @@ OF_A_BUCKET = (
     "zarr over obstore",
     "zarr over s3fs",
     "zarr over obstore, S3",
+    "xarray",
+    "xarray over dask",
+    "xarray over s3fs",
+    "xarray over obstore, S3",
     "TensorStore, S3",
     "DuckDB, S3",
 )
@@ -298,8 +302,12 @@ def test_a_private_bucket_is_read_without_a_credential_and_once(
     digests = run(*command, bucket.sidecar.url)["digests"]
     cold = bucket.asked() - before
     digests += run(*command, bucket.sidecar.url)["digests"]
-    assert digests == [samples.digests[READERS[name].sample]] * 2
-    assert_warm(cold, bucket.asked() - before - cold, frozenset())
+    warm = bucket.asked() - before - cold
+    # The first sight of a document made what was absent beside it doubtful.
+    assert_warm(cold, warm, frozenset())
+    digests += run(*command, bucket.sidecar.url)["digests"]
+    assert bucket.asked() - before - cold == warm
+    assert digests == [samples.digests[READERS[name].sample]] * 3
     assert exchange(bucket.origin, f"/{BUCKET}/sparse.zarr/zarr.json").status == 403
 
 

@@ -1,69 +1,152 @@
 """`chunkside run -- CMD`: unchanged scripts, a private bucket, and what it says at the end."""
 
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.plugins.requirements import find_client_program
-from tests.support.seaweedfs import ENVIRONMENT, ask, seaweedfs
+from chunkside.settings.quantities import format_size_rounded
+from tests.plugins.requirements import find_client_program, find_python_with
+from tests.support.counting_proxy import CountingProxy, counting_proxy
+from tests.support.seaweedfs import ENVIRONMENT, seaweedfs, upload
 from tests.support.sidecar import run_command
 
-# What a script holds that knows nothing of a sidecar; the sidecar's own flags lie beside it.
+# What is in the bucket: an array of which each chunk is there, one of which a quarter is, a table.
+MAKE = """
+import sys
+import numpy as np, pyarrow as pa, pyarrow.parquet, zarr
+values = np.arange(1, 1601, dtype=np.float32).reshape(40, 40)
+options = {"shape": (40, 40), "chunks": (10, 10), "dtype": "float32", "fill_value": 0.0}
+zarr.create_array(f"{sys.argv[1]}/dense.zarr", **options)[:] = values
+zarr.create_array(f"{sys.argv[1]}/sparse.zarr", **options)[:20, :20] = values[:20, :20]
+noise = np.random.default_rng(7).normal(size=(2, 100_000))
+table = pa.table({"number": np.arange(100_000), "a": noise[0], "b": noise[1]})
+pyarrow.parquet.write_table(table, f"{sys.argv[1]}/table.parquet", row_group_size=20_000)
+"""
+CHUNKS = 16
+# What scripts hold that know nothing of a sidecar.
 S3FS = """
-import os, s3fs
-fs = s3fs.S3FileSystem(skip_instance_cache=True)
-assert fs.cat("era5/x/c/0") == b"body of the chunk"
-for name in ("1", "2", "3"):
-    assert not fs.exists(f"era5/x/c/{name}")
-print("read", os.environ["CHUNKSIDE_URL"] == os.environ["AWS_ENDPOINT_URL_S3"])
+import sys, zarr
+print(int(zarr.open_array(f"s3://era5/{sys.argv[1]}.zarr", mode="r", zarr_format=3)[:].sum()))
 """
 OBSTORE = """
-import obstore
+import sys, zarr
 from obstore.store import S3Store
-store = S3Store("era5", region="us-east-1")
-assert bytes(obstore.get(store, "x/c/0").bytes()) == b"body of the chunk"
-for name in ("1", "2", "3"):
-    try:
-        obstore.get(store, f"x/c/{name}")
-    except FileNotFoundError:
-        continue
-    raise AssertionError(name)
-print("read True")
+from zarr.storage import ObjectStore
+store = ObjectStore(S3Store("era5", prefix=f"{sys.argv[1]}.zarr", region="us-east-1"))
+print(int(zarr.open_array(store, mode="r", zarr_format=3)[:].sum()))
 """
+BOTO3 = """
+import sys, boto3
+get = boto3.client("s3").get_object
+keys = [f"{sys.argv[1]}.zarr/c/{number // 4}/{number % 4}" for number in range(16)]
+print(sum(len(get(Bucket="era5", Key=key)["Body"].read()) for key in keys) > 1600)
+"""
+POLARS = """
+import sys, polars as pl
+print(pl.scan_parquet(f"s3://era5/{sys.argv[1]}.parquet").select("number").sum().collect().item())
+"""
+HEARS = "import os; print(os.environ['CHUNKSIDE_URL'] == os.environ['AWS_ENDPOINT_URL_S3'])"
+
+
+@dataclass(frozen=True)
+class Script:
+    text: str
+    module: str
+    name: str
+    prints: str
+    chunk_requests: int
+    """In the first run, at least."""
+
+
+SCRIPTS = {
+    "s3fs": Script(S3FS, "s3fs", "dense", "1280800", CHUNKS),
+    "obstore": Script(OBSTORE, "obstore", "dense", "1280800", CHUNKS),
+    "boto3": Script(BOTO3, "boto3", "dense", "True", CHUNKS),
+    "polars": Script(POLARS, "polars", "table", "4999950000", 2),
+}
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[str]:
-    program = find_client_program("weed", pytestconfig.rootpath)
+def store(
+    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[CountingProxy]:
+    """A private bucket, and what stands before it and counts."""
+    home = tmp_path_factory.mktemp("store")
+    root = pytestconfig.rootpath
+    program, python = find_client_program("weed", root), find_python_with("icechunk", root)
     assert program is not None
-    with seaweedfs(program, tmp_path_factory.mktemp("store")) as url:
-        assert ask(url, "PUT", "/era5").status == 200
-        assert ask(url, "PUT", "/era5/x/c/0", b"body of the chunk").status == 200
-        yield url
+    assert python is not None
+    (home / "files").mkdir()
+    subprocess.run([python, "-c", MAKE, home / "files"], check=True)
+    with seaweedfs(program, home / "store") as url, counting_proxy(url) as proxy:
+        upload(url, "era5", home / "files")
+        yield proxy
 
 
-@pytest.mark.client("weed", "s3fs", "obstore")
-@pytest.mark.parametrize("script", [S3FS, OBSTORE], ids=["s3fs", "obstore"])
-def test_an_unchanged_script_reads_by_it_and_its_bodies_only_once(
-    script: str, store: str, tmp_path: Path, python_with: Callable[[str], str]
-) -> None:
-    file = tmp_path / "script.py"
+def run(python: str, script: str, store: CountingProxy, home: Path, *arguments: str) -> str:
+    """What a script prints. What is told of it at the end is what the store was asked for."""
+    file = home / "script.py"
     file.write_text(script)
-    flags = ("--cache-dir", str(tmp_path / "cache"), "--min-free", "0")
-    environment = ENVIRONMENT | {"AWS_ENDPOINT_URL": store, "AWS_REGION": "us-east-1"}
-    asked = []
-    for _ in range(2):
-        done = run_command("run", *flags, "--", python_with("icechunk"), str(file), env=environment)
-        assert (done.returncode, done.stdout) == (0, "read True\n"), done.stderr
-        told = re.search(r"chunkside: (\d+) requests .* asked (\d+) times", done.stderr)
-        assert told is not None, done.stderr
-        asked.append(int(told[2]))
-        assert int(told[1]) >= 4
-    # A restart forgets absences, and nothing else.
-    assert 0 < asked[1] < asked[0]
+    flags = ("--cache-dir", str(home / "cache"), "--min-free", "0")
+    environment = ENVIRONMENT | {"AWS_ENDPOINT_URL": store.url, "AWS_DEFAULT_REGION": "us-east-1"}
+    store.forget()
+    done = run_command("run", *flags, "--", python, str(file), *arguments, env=environment)
+    assert done.returncode == 0, done.stderr
+    told = re.search(r"chunkside: (\d+) requests .* asked (\d+) times, for (.*)", done.stderr)
+    assert told is not None, done.stderr
+    assert int(told[2]) == len(store.asked)
+    assert told[3] == format_size_rounded(store.body_bytes)
+    return done.stdout.strip()
+
+
+def of_chunks(store: CountingProxy, *statuses: int) -> list[str]:
+    """What was asked for beside metadata documents and listings."""
+    of_metadata = ("zarr.json", ".zarray", ".zattrs")
+    return [
+        each
+        for each in store.targets(*statuses)
+        if not each.endswith(of_metadata) and "?" not in each
+    ]
+
+
+@pytest.mark.client("weed", "icechunk")
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.client(SCRIPTS[name].module)) for name in SCRIPTS]
+)
+def test_a_second_run_of_an_unchanged_script_asks_the_store_for_no_chunk(
+    name: str, store: CountingProxy, tmp_path: Path, python_with: Callable[[str], str]
+) -> None:
+    script = SCRIPTS[name]
+    python = python_with(script.module if script.module == "boto3" else "icechunk")
+    assert run(python, script.text, store, tmp_path, script.name) == script.prints
+    assert len(of_chunks(store)) >= script.chunk_requests
+    assert run(python, script.text, store, tmp_path, script.name) == script.prints
+    assert of_chunks(store) == []
+
+
+@pytest.mark.client("weed", "icechunk", "s3fs", "obstore")
+@pytest.mark.parametrize("script", [S3FS, OBSTORE], ids=["s3fs", "obstore"])
+def test_absences_are_asked_for_in_each_run_and_bodies_in_the_first(
+    script: str, store: CountingProxy, tmp_path: Path, python_with: Callable[[str], str]
+) -> None:
+    python = python_with("icechunk")
+    found = [run(python, script, store, tmp_path, "sparse")]
+    assert len(set(of_chunks(store, 200))) == CHUNKS // 4
+    found.append(run(python, script, store, tmp_path, "sparse"))
+    assert found == ["156200"] * 2
+    assert of_chunks(store, 200, 206, 304) == []
+    assert len(set(of_chunks(store, 404))) == CHUNKS - CHUNKS // 4
+
+
+@pytest.mark.client("weed", "icechunk")
+def test_a_command_finds_where_the_sidecar_is(store: CountingProxy, tmp_path: Path) -> None:
+    assert run(sys.executable, HEARS, store, tmp_path) == "True"
+    assert store.asked == []
 
 
 @pytest.mark.parametrize(

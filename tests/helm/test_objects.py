@@ -116,17 +116,22 @@ def egress_ports(*sets: str) -> list[int]:
         ("https://[2001:db8::1]:9443/x", 9443),
         ("s3://bucket", 443),
         ("az://account/container", 443),
+        ("s3://", 443),
     ],
 )
 def test_the_origins_port_is_open(upstream: str, port: int) -> None:
-    told = (f"upstream={upstream}", "settings.allowed_clients={10.0.0.0/8}")
-    assert egress_ports(*told) == [53, 53, port]
+    clients = "settings.allowed_clients={10.0.0.0/8}"
+    assert egress_ports(f"upstream={upstream}", clients) == [53, 53, port]
 
 
-def test_the_endpoint_of_a_store_is_open_too() -> None:
-    told = ("upstream=az://account", "settings.allowed_clients={10.0.0.0/8}")
-    endpoint = "settings.upstream_endpoint=http://store.example.org:10000"
-    assert egress_ports(*told, endpoint) == [53, 53, 10000, 443]
+@pytest.mark.parametrize("upstream", ["s3://bucket", "az://account"])
+def test_a_stores_endpoint_is_open_and_not_the_cloud(upstream: str) -> None:
+    bucket = (f"upstream={upstream}", "settings.allowed_clients={10.0.0.0/8}")
+    elsewhere = "settings.upstream_endpoint=https://store.example.org:8333"
+    assert egress_ports(*bucket, elsewhere) == [53, 53, 8333]
+    within = "settings.upstream_endpoint=http://minio.data.svc:9000"
+    policy = of_kind(rendered(DEFAULT, *bucket, within), "NetworkPolicy")["spec"]
+    assert {"to": [{"namespaceSelector": {}}]} in policy["egress"]
 
 
 @pytest.mark.parametrize("host", ["minio", "minio.data.svc", "minio.data.svc.cluster.local"])

@@ -1,5 +1,6 @@
 """The data port before several routes: who gets a request, and what it counts under."""
 
+import asyncio
 import contextlib
 import json
 from dataclasses import replace
@@ -7,8 +8,10 @@ from dataclasses import replace
 import pytest
 
 from chunkside.core.routes import NO_ROUTE
+from chunkside.server.peers import Peers
 from tests.support.fake_upstream import Answer
 from tests.support.house import House
+from tests.support.turns import turns
 from tests.support.wire import INSTANCE, data_port, get, put
 
 ELSEWHERE = "http://elsewhere:80"
@@ -114,3 +117,47 @@ async def test_cookies_pass_on_the_route_that_forwards_them_alone():
             [at_outer], [at_inner] = house.origin.exchanges, inner.origin.exchanges
             assert at_outer.fields.get(b"cookie") is None
             assert at_inner.fields.get(b"cookie") == b"b=2"
+
+
+async def test_who_asks_for_what_cannot_be_looked_up_yet_waits_and_nobody_else():
+    may_go_on, waited = asyncio.Event(), []
+
+    async def wait():
+        waited.append(1)
+        await may_go_on.wait()
+
+    async with street() as (house, inner, port, wire):
+        house.origin.put(b"/data/c/0", b"outer")
+        inner.origin.put(b"/c/0", b"inner")
+        seats = [(each.route, each.gateway) for each in (house, inner)]
+        port.handler.take(seats, frozenset(), Peers(), {"/a": wait})
+        async with await port.connect() as other:
+            asking = asyncio.create_task(other.ask(get(b"/a/c/0")))
+            assert (await wire.ask(get(b"/a/b/c/0"))).body == b"inner"
+            assert (await wire.ask(get(b"/a/../x"))).status == 400
+            while not waited:
+                await turns()
+            assert not asking.done()
+            # It is answered by what is there then.
+            renamed = replace(house.route, prefix=b"/other")
+            house.origin.put(b"/other/c/0", b"other")
+            port.handler.take([(renamed, house.gateway), seats[1]], frozenset(), Peers(), {})
+            may_go_on.set()
+            assert (await asking).body == b"other"
+        await port.until_ended(3)
+
+
+async def test_a_route_that_preserves_hosts_is_asked_by_its_origins_name_and_no_other_is():
+    house = House()
+    house.route = replace(house.route, name="/a", at=b"/a", location="http://store.example:9000")
+    house.route = replace(house.route, prefix=b"/a", preserves_host=True)
+    other = house.beside("/b", location=ELSEWHERE)
+    other.route = replace(other.route, preserves_host=False)
+    async with data_port(house, beside=[other]) as port, await port.connect() as wire:
+        for path, host, status in [
+            (b"/a/x", b"Store.Example:9000", 404),
+            (b"/b/x", b"store.example:9000", 421),
+            (b"/a/x", b"bucket.store.example", 421),
+        ]:
+            message = b"GET %b HTTP/1.1\r\nHost: %b\r\n\r\n" % (path, host)
+            assert (await wire.ask(message)).status == status

@@ -122,9 +122,9 @@ class Store:
         self.run("buildah", "config", "--env", f"PATH={path}", "--cmd", "python3", container)
         self.run("buildah", "commit", "--quiet", "--rm", container, BASE)
 
-    def build(self, tag: str) -> None:
+    def build(self, tag: str, extras: str = "") -> None:
         local = ("--isolation=chroot", "--network=host", "--pull=never")
-        program, *arguments = build_command(Wanted(tag, BASE))
+        program, *arguments = build_command(Wanted(tag, BASE, extras))
         verb = arguments.index("build")
         self.run(program, *arguments[: verb + 1], *local, *arguments[verb + 1 :])
 

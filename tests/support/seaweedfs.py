@@ -1,9 +1,11 @@
 """SeaweedFS as a real S3 that lets nobody in without a right signature."""
 
 import json
+import os
+import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -23,22 +25,15 @@ ENVIRONMENT = {
 }
 
 
-def _identity(name: str, keys: Keys, *actions: str) -> dict[str, object]:
-    credentials = [{"accessKey": keys.access_key, "secretKey": keys.secret_key}]
-    return {"name": name, "credentials": credentials, "actions": actions}
-
-
 @contextmanager
-def seaweedfs(program: str, home: Path, *readers: Keys) -> Iterator[str]:
-    """An empty store, and its URL with no slash at its end. `readers` may read and not list."""
+def seaweedfs(program: str, home: Path, *readers: Keys, domain: str = "") -> Iterator[str]:
+    """An empty store, and its URL with no slash at its end. `readers` may read and not list.
+    `domain`: what Hosts that name a bucket end in.
+    """
     home.mkdir(parents=True, exist_ok=True)
     (home / "objects").mkdir()
     config = home / "s3.json"
-    identities = [
-        _identity("owner", KEYS, "Admin", "Read", "Write", "List", "Tagging"),
-        *(_identity(keys.access_key, keys, "Read") for keys in readers),
-    ]
-    config.write_text(json.dumps({"identities": identities}), encoding="utf-8")
+    config.write_text(_config((KEYS,), readers), encoding="utf-8")
     port, flags = free_port(), [f"-filer.localSocket={home / 'filer.sock'}"]
     taken = [port]
     for name in ("master", "volume", "filer", "s3"):
@@ -48,7 +43,7 @@ def seaweedfs(program: str, home: Path, *readers: Keys) -> Iterator[str]:
     flags += [f"-{name}.port={free_port()}" for name in ("master", "volume", "filer")]
     command = [
         *(program, "server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={home / 'objects'}"),
-        *("-filer", "-s3", f"-s3.port={port}"),
+        *("-filer", "-s3", f"-s3.port={port}", f"-s3.domainName={domain}"),
         *("-s3.port.iceberg=0", "-s3.port.lance=0", f"-s3.config={config}", *flags),
         *("-master.volumeSizeLimitMB=64", "-volume.max=20"),
     ]
@@ -57,6 +52,7 @@ def seaweedfs(program: str, home: Path, *readers: Keys) -> Iterator[str]:
         (home / "log").open("wb") as log,
         subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log) as process,
     ):
+        (home / "pid").write_text(str(process.pid))
         try:
             wait_for(lambda: _takes(url), "SeaweedFS to take objects")
             yield url
@@ -67,6 +63,31 @@ def seaweedfs(program: str, home: Path, *readers: Keys) -> Iterator[str]:
             for left in taken:
                 for socket in Path("/tmp").glob(f"seaweedfs-*-{left}.sock"):
                     socket.unlink()
+
+
+def accept(url: str, home: Path, *accepted: Keys) -> None:
+    """Has a running store accept these keys, and no others."""
+    (home / "s3.json").write_text(_config(accepted), encoding="utf-8")
+    os.kill(int((home / "pid").read_text()), signal.SIGHUP)
+
+    def knows() -> bool:
+        of_old_keys = 200 if KEYS in accepted else 403
+        asked = [(KEYS, of_old_keys), *((each, 200) for each in accepted)]
+        return all(ask(url, "GET", "/ready/key", keys=keys).status == told for keys, told in asked)
+
+    wait_for(knows, "SeaweedFS to know its keys")
+
+
+def _config(owners: Iterable[Keys], readers: Iterable[Keys] = ()) -> str:
+    # An identity that is gone from it would be kept.
+    owner = _identity("owner", owners, "Admin", "Read", "Write", "List", "Tagging")
+    of_readers = (_identity(each.access_key, (each,), "Read") for each in readers)
+    return json.dumps({"identities": [owner, *of_readers]})
+
+
+def _identity(name: str, held: Iterable[Keys], *actions: str) -> dict[str, object]:
+    credentials = [{"accessKey": keys.access_key, "secretKey": keys.secret_key} for keys in held]
+    return {"name": name, "credentials": credentials, "actions": actions}
 
 
 def ask(url: str, method: str, target: str, body: bytes = b"", keys: Keys = KEYS) -> Response:

@@ -46,6 +46,12 @@ class Port:
     routes: list[str] = field(default_factory=list)
     """What each counted under, in the same order."""
     lane: FastLane | None = None
+    data: DataPort | None = None
+
+    @property
+    def handler(self) -> DataPort:
+        assert self.data is not None
+        return self.data
 
     @property
     def fast_lane(self) -> FastLane:
@@ -109,6 +115,7 @@ async def data_port(
     houses = (house, *beside)
     seats = [(each.route, each.gateway) for each in houses]
     handler = DataPort(seats, port, INSTANCE, peers=peers, lines=lines, targets=targets)
+    port.data = handler
     if has_fast_lane and lane is None:
         lane = port.lane = FastLane(
             [(each.route, AtOnce(each.edges, each.gateway.audits.sampler)) for each in houses],

@@ -1,5 +1,6 @@
 """AWS's chain of credentials: what it finds, what that is called, and how it is renewed."""
 
+import asyncio
 import datetime as dt
 import json
 import sys
@@ -11,7 +12,7 @@ from botocore.credentials import RefreshableCredentials
 from chunkside.gateway.errors import OriginNotAsked
 from chunkside.upstream import chain as chains
 from chunkside.upstream.aws import AWS, Keys, find, region
-from chunkside.upstream.chain import Chain, Found
+from chunkside.upstream.chain import Chain, Cloud, Found
 
 _AWS = (
     *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"),
@@ -167,3 +168,48 @@ async def test_refused_ones_are_looked_up_anew_and_only_the_same_identitys_count
     assert await chain.secret_after(second) is None
     assert "restart to read with that" in caplog.text
     assert "s3cr3t" not in caplog.text
+
+
+async def test_what_was_just_renewed_and_is_refused_is_looked_up_anew():
+    rotating = Rotating(800, 3600)
+    chain = rotating.chain()
+    first = await chain.secret()
+    assert chain._looking is not None
+    await chain._looking
+    # Withdrawn a moment after it was given.
+    second = await chain.secret()
+    assert (first.access_key, second.access_key) == ("AK1", "AK2")
+    looked = []
+
+    def look_up(held):
+        looked.append(held)
+        return Found(Keys("AK3", "s3cr3t", "t"), chain.identity, None, lambda _: False)
+
+    chain._cloud = Cloud("aws", "AWS's", look_up)
+    third, fourth = await asyncio.gather(chain.secret_after(second), chain.secret_after(second))
+    assert third == fourth and third is not None and third.access_key == "AK3"
+    assert looked == [None]
+
+
+async def test_those_that_were_given_for_a_moment_are_looked_for_once_that_is_over():
+    rotating = Rotating(1, 3600)
+    chain = rotating.chain()
+    chain._looked_at[False] = asyncio.get_running_loop().time()
+    source = chain._found.source
+    assert (await chain.secret()).access_key == "AK1"
+    source._expiry_time = dt.datetime.now(dt.UTC)
+    assert (await chain.secret()).access_key == "AK2"
+
+
+def test_a_chain_that_fails_is_none_that_finds_none(home, caplog):
+    AWS._told.clear()
+    (home / "config").write_text("[default]\ncredential_process = /no/such/process\n")
+    found = find(is_required=False)
+    assert found is not None and not found.is_known
+    find(is_required=True)
+    # Whoever looks again and again says it once.
+    assert caplog.text.count("chain of credentials failed") == 1
+    (home / "config").unlink()
+    for _ in range(2):
+        assert find(is_required=True) is not None
+    assert caplog.text.count("chain of credentials finds none") == 1

@@ -225,6 +225,24 @@ async def test_a_clock_that_is_20_minutes_off_is_put_right_by_the_stores(visit, 
     await visit(scenario, refused, answer(200), credentials=chain())
 
 
+async def test_each_of_those_who_asked_by_a_clock_that_is_off_asks_once_more():
+    clock, arrived = HandClock(), asyncio.Barrier(3)
+    date = b"Date: " + formatdate(clock.wall + 1200, usegmt=True).encode()
+
+    async def speak(heard, writer):
+        if heard.connection <= 3 and heard.number == 1:
+            await arrived.wait()
+            writer.write(answer(403, xml(b"RequestTimeTooSkewed"), date))
+        else:
+            writer.write(answer(200))
+
+    async with RawOrigin(speak) as origin, asyncio.timeout(30):
+        shop = Shop(origin, chain())
+        told = await asyncio.gather(*(shop.read(ask()) for _ in range(3)))
+        assert [status for status, _ in told] == [200] * 3
+        await shop.upstream.close()
+
+
 @pytest.mark.parametrize("code", [b"AccessDenied", b"SignatureDoesNotMatch", b"AllAccessDisabled"])
 async def test_a_refusal_of_what_there_is_passes_as_it_is(visit, code):
     async def scenario(shop, origin):

@@ -378,3 +378,31 @@ class TestClientCertificates:
             Tls(TlsFiles(None, ours[0], other[1]))
         with pytest.raises(UnfitFile, match="asks for a password"):
             Tls(TlsFiles(None, ours[0], authority.locked(ours[1])))
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_clients_own_host_goes_to_an_origin_that_is_believed_by_its_own_name(authority, loop):
+    shown, names = authority.server("DNS:localhost"), []
+    shown.sni_callback = lambda _, name, __: names.append(name)
+
+    async def main():
+        async with RawOrigin(OK, tls=shown) as raw:
+            upstream = HttpUpstream(
+                f"https://localhost:{raw.port}",
+                Times(retries=0),
+                Record(),
+                via=b"1.1 t",
+                clock=SystemClock(),
+                means=Means(Tls(TlsFiles(authority.ca_file))),
+            )
+            try:
+                asked = OriginRequest("GET", b"/a", Fields(()), "chunk", host=b"bucket.example:1")
+                (await upstream.send(asked)).close()
+                return raw.heard[0].head
+            finally:
+                await upstream.close()
+
+    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
+        head = runner.run(main())
+    assert names == ["localhost"]
+    assert b"\r\nHost: bucket.example:1\r\n" in head and head.lower().count(b"\nhost:") == 1

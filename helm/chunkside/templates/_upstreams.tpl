@@ -1,12 +1,18 @@
-{{/* The URLs of all origins, as JSON. */}}
+{{/* Where all origins answer, as URLs in JSON: a store's endpoint, or the cloud itself. */}}
 {{- define "chunkside.upstreams" -}}
-{{- $upstreams := list .Values.upstream -}}
-{{- range .Values.routes }}{{ $upstreams = append (append $upstreams .upstream) .upstream_endpoint }}{{ end -}}
-{{- $upstreams = append $upstreams .Values.settings.upstream_endpoint -}}
+{{- $settings := .Values.settings -}}
+{{- $upstreams := list -}}
+{{- range append .Values.routes (dict "upstream" .Values.upstream) -}}
+{{- $url := .upstream -}}
+{{- if regexMatch "^(s3|gs|az)://" ($url | default "") -}}
+{{- $url = .upstream_endpoint | default $settings.upstream_endpoint | default "https://outside.example" -}}
+{{- end -}}
+{{- $upstreams = append $upstreams $url -}}
+{{- end -}}
 {{- $upstreams | compact | uniq | toJson -}}
 {{- end -}}
 
-{{/* Ports of the origins outside of the cluster, as JSON. Clouds are asked by TLS. */}}
+{{/* Ports of the origins outside of the cluster, as JSON. */}}
 {{- define "chunkside.upstreamPorts" -}}
 {{- $ports := list -}}
 {{- range include "chunkside.upstreams" . | fromJsonArray -}}

@@ -73,6 +73,7 @@ def passes_by(request: Request) -> bool:
     return (
         request.has_body
         or request.is_signed
+        or request.host is not None
         or request.control == "bypass"
         or any(name in fields for name in _OF_AZURE)
         or any(name in fields for name in _CUSTOMER_KEYS)

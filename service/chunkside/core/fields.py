@@ -81,15 +81,17 @@ class Fields:
     def plus(self, *lines: tuple[bytes, bytes]) -> Fields:
         return Fields((*self.lines, *lines))
 
-    def end_to_end(self, but: frozenset[bytes] = frozenset()) -> Fields:
+    def end_to_end(
+        self, but: frozenset[bytes] = frozenset(), kept: frozenset[bytes] = frozenset()
+    ) -> Fields:
         """What may pass a proxy: no hop-by-hop field, none that `Connection` names, none of
-        `but`.
+        `but`; what is `kept` passes all the same.
         """
         named = self._by_name.get(b"connection")
         left_out = _hop_by_hop_and(but)
-        return self.without(
-            left_out if named is None else left_out | frozenset(list_members(b",".join(named)))
-        )
+        if named is not None:
+            left_out |= frozenset(list_members(b",".join(named)))
+        return self.without(left_out - kept if kept else left_out)
 
 
 @lru_cache(maxsize=16)

@@ -97,6 +97,8 @@ def _why_asked(request: Request, forward: Forward, held: Selected | None) -> str
 def _why_relayed(request: Request, forward: Forward, held: Selected | None) -> str:
     if request.is_signed:
         return "the client's signature proves nothing to a cache"
+    if request.host is not None:
+        return "its Host is not the origin's own name, and may mean another object"
     if request.key_class == "listing":
         return "it is a listing, which any write beneath it would change"
     return _why_asked(request, forward, held)

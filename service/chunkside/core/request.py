@@ -20,6 +20,8 @@ class Request:
 
     `fields` are the end-to-end fields that may be forwarded, Host not among them. `is_signed`: the
     client's own signature is on it, so that it passes verbatim and proves nothing to the cache.
+    `host`: the client's own Host, where the origin is to see that in the place of its own name; it
+    may mean another object by it.
     `control`: what `Chunkside-Control` says: ask the origin anew, or leave the cache out of it.
     `probe`: what it asks if that is whether anything lies beneath a key.
     `own_space`: the client's own partition, where `key` lies in what all credentials share; None
@@ -36,6 +38,7 @@ class Request:
     control: Control | None = None
     probe: Probe | None = None
     own_space: Namespace | None = None
+    host: bytes | None = None
 
     @property
     def absence_key(self) -> CacheKey:

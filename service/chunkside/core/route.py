@@ -30,12 +30,15 @@ from chunkside.core.key import (
 )
 from chunkside.core.listing import probe_of
 from chunkside.core.request import Control, Request
+from chunkside.core.verbatim import host_asked_by, may_name_a_bucket, names_signed, own_name
 
-# Framing and expectations belong to one connection; Host is the origin's own.
+# Framing and expectations belong to one connection; Host is the origin's own, or goes by itself.
 _CONTROL: Final = b"chunkside-control"
 _NOT_FORWARDED: Final = frozenset({b"host", b"content-length", b"expect", _CONTROL})
 _CONTROLS: Final[dict[bytes, Control]] = {b"refresh": "refresh", b"bypass": "bypass"}
 _MAX_FORWARDS: Final = b"max-forwards"
+_HOST: Final = frozenset({b"host"})
+_NONE: Final[frozenset[bytes]] = frozenset()
 # int() refuses some thousand digits, and nobody counts so far.
 _MOST_DIGITS: Final = 9
 _ORIGIN: Final = frozenset({b"origin"})
@@ -51,6 +54,7 @@ class Route:
     the sidecar's own credential, "" for none. `admits`: of an object store, whose targets begin
     with the bucket, what they begin with here: "" for all, `/bucket`, or `/bucket/prefix`; None of
     any other origin. `own_range`: the field that goes before Range there, "" for none.
+    `preserves_host`: the origin verifies what clients sign.
     """
 
     name: str
@@ -67,6 +71,12 @@ class Route:
     identity: str = ""
     admits: bytes | None = None
     own_range: bytes = b""
+    preserves_host: bool = False
+
+    @property
+    def hosts(self) -> frozenset[bytes]:
+        """Names, in lower case, that are not this machine's own and that it is asked by."""
+        return frozenset({own_name(self.location)}) if self.preserves_host else _NONE
 
     @property
     def scope(self) -> bytes:
@@ -97,10 +107,12 @@ class Route:
                 "Say `refresh`, to have the origin asked anew and its answer remembered, or "
                 "`bypass`, to leave the cache out of it.",
             )
+        host = self._host_handed_on(raw_target, fields)
+        kept = _NONE if host is None else names_signed(target, fields)
         # Where our own fields say which pages may read, the answer is the same whoever asks.
         not_forwarded = _not_forwarded(self.forwards_cookies, self.pages is not None)
-        fields = fields.end_to_end(not_forwarded)
-        if method == "OPTIONS":
+        fields = fields.end_to_end(not_forwarded, kept)
+        if method == "OPTIONS" and _MAX_FORWARDS not in kept:
             fields = _one_hop_less(fields)
         if self.client_credentials == "strip" and not is_presigned(target):
             if self.admits is not None and has_body and is_sent_in_signed_chunks(fields):
@@ -108,7 +120,7 @@ class Route:
             fields = stripped(fields, self.credential_names, has_body=has_body)
         is_verbatim = is_signed(target, fields)
         fields = fields if is_verbatim else _with_range(fields, self.own_range)
-        space, own_space = self._spaces(fields)
+        space, own_space = self._spaces(fields, host)
         target_of_key = key_target(target, self.ignored_query)
         key_class = self.classify(target)
         probe = None
@@ -126,7 +138,15 @@ class Route:
             control=_CONTROLS.get(control),
             probe=probe,
             own_space=own_space,
+            host=host,
         )
+
+    def _host_handed_on(self, raw_target: bytes, fields: Fields) -> bytes | None:
+        """The client's own Host, where it signed that, or may mean a bucket by it."""
+        host = host_asked_by(raw_target, fields) if self.preserves_host else None
+        if host is None or is_signed(raw_target, fields) or may_name_a_bucket(host, self.location):
+            return host
+        return None
 
     def classify(self, target: bytes) -> KeyClass:
         """The class of a target as sent to the origin."""
@@ -145,15 +165,18 @@ class Route:
             f"{begins}/ (and listings of keys beneath it).",
         )
 
-    def _spaces(self, fields: Fields) -> tuple[Namespace, Namespace | None]:
+    def _spaces(self, fields: Fields, host: bytes | None) -> tuple[Namespace, Namespace | None]:
         """Where what a client may have lies; and, if that is where all have it, the client's own
-        partition.
+        partition. What is asked for by another `host` lies nowhere else.
         """
         if self.client_credentials == "strip":
             return Namespace(self.location, self.identity), None
-        held = partition(fields, self.credential_names, self.secret)
+        names = self.credential_names
+        if host is not None:
+            fields, names = fields.plus((b"Host", host)), names | _HOST
+        held = partition(fields, names, self.secret)
         own = Namespace(self.location, self.identity, held)
-        if self.client_credentials == "share":
+        if self.client_credentials == "share" and host is None:
             return Namespace(self.location, self.identity, ALL_CREDENTIALS), own
         return own, None
 

@@ -26,6 +26,7 @@ from chunkside.core.ranges import part_answered, part_of_whole
 from chunkside.core.request import Request
 from chunkside.core.response import ResponseHead
 from chunkside.core.storability import stored_of
+from chunkside.core.verbatim import other_names
 from chunkside.gateway.edges import Edges
 from chunkside.gateway.errors import (
     OriginNonsense,
@@ -182,7 +183,8 @@ class _RunningWrite:
         self._edges = edges
         self._write = write
         self._has_ended = False
-        self._objects = dict.fromkeys((request.key.object, *write.others))
+        named = (request.key.object, *write.others)
+        self._objects = dict.fromkeys(chain(*(_all_names(request, each) for each in named)))
         self._is_of_metadata = request.key_class == "metadata"
         seconds = edges.write_seconds + UNKNOWN_FATE_SECONDS
         # A broad one stamps all there is.
@@ -265,6 +267,11 @@ async def _after(read: bytes, more: AsyncIterator[bytes] | None) -> AsyncIterato
             yield chunk
 
 
+def _all_names(request: Request, target: Object) -> tuple[Object, ...]:
+    host = request.host
+    return (target,) if host is None else (target, *other_names(target, host))
+
+
 def _asked(request: Request, content: Content | None) -> OriginRequest:
     return OriginRequest(
         request.method,
@@ -273,6 +280,7 @@ def _asked(request: Request, content: Content | None) -> OriginRequest:
         request.key_class,
         content,
         is_signed=request.is_signed,
+        host=request.host,
     )
 
 

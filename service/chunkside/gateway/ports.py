@@ -312,7 +312,9 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class OriginRequest:
-    """`is_signed`: by the client, in its target: no credential is added to it."""
+    """`is_signed`: by the client: no credential is added to it. `host`: the Host to send in the
+    place of the origin's own name.
+    """
 
     method: str
     target: bytes
@@ -320,6 +322,7 @@ class OriginRequest:
     key_class: KeyClass
     content: Content | None = None
     is_signed: bool = False
+    host: bytes | None = None
 
 
 class OriginResponse(Protocol):

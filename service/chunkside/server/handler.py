@@ -6,7 +6,7 @@ import asyncio
 import socket
 import struct
 import time
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,6 +38,7 @@ _NO_FIELDS: Final = Fields()
 
 
 _Seat = tuple[Route, Gateway]
+Wait = Callable[[], Awaitable[None]]
 
 
 class DataPort:
@@ -61,20 +62,23 @@ class DataPort:
         self._targets = targets or Unwatched()
         self._instance = instance.encode()
         self.via = b"1.1 " + self._instance
-        self.take(routes, allowed_hosts, peers or Peers())
+        self.take(routes, allowed_hosts, peers or Peers(), {})
 
     def take(
         self,
         routes: Iterable[tuple[Route, Gateway]],
         allowed_hosts: frozenset[bytes],
         peers: Peers,
+        waits: Mapping[str, Wait],
     ) -> None:
         """Answers by these from now on. What is under way goes on as it began, and who is connected
-        stays.
+        stays. `waits`: for routes by whose names nothing can be looked up yet.
         """
+        self._waits = waits
         self._seats: dict[str, _Seat] = {route.name: (route, gateway) for route, gateway in routes}
         self._routes = Routes(route for route, _ in self._seats.values())
         self._allowed_hosts = allowed_hosts
+        self._hosts = {route.name: allowed_hosts | route.hosts for route in self._routes}
         self._peers = peers
 
     async def __call__(self, http: web.BaseRequest) -> web.StreamResponse:
@@ -88,6 +92,8 @@ class DataPort:
         http, fields = exchange.http, exchange.fields
         upload = Upload(http, fields) if http.body_exists else None
         name, request = self._understand(http, fields)
+        if isinstance(request, Request) and name in self._waits:
+            name, request = await self._understand_later(exchange, name, request)
         seat = self._seats.get(name)
         if isinstance(request, Reply):
             reply, key_class, is_in_step = request, "chunk", True
@@ -113,6 +119,17 @@ class DataPort:
         finally:
             reply.release()
             self._ended(exchange, name, key_class, sending)
+
+    async def _understand_later(
+        self, exchange: _Exchange, name: str, request: Request
+    ) -> tuple[str, Request | Refuse | Reply]:
+        """Anew, once more is known of the route or has been waited for long enough."""
+        try:
+            await self._waits[name]()
+        except asyncio.CancelledError:
+            self._ended(exchange, name, request.key_class, None)
+            raise
+        return self._understand(exchange.http, exchange.fields)
 
     def _ended(
         self, exchange: _Exchange, route: str, key_class: str, sending: _Sending | None
@@ -163,7 +180,8 @@ class DataPort:
         target = self._target(http)
         route = self._routes.choose(target)
         name = self._routes.name_of(route)
-        refusal = self._refuse(http.version, http.method, target, fields)
+        hosts = self._hosts.get(name, self._allowed_hosts)
+        refusal = self._refuse(http.version, http.method, target, fields, hosts)
         if refusal is not None:
             return name, refusal
         if ends_here(http.method, target, fields):
@@ -181,12 +199,17 @@ class DataPort:
         return _raw_target(http)
 
     def _refuse(
-        self, version: HttpVersion, method: str, target: bytes, fields: Fields
+        self,
+        version: HttpVersion,
+        method: str,
+        target: bytes,
+        fields: Fields,
+        hosts: frozenset[bytes],
     ) -> Refuse | None:
-        """Why nobody who sends this gets an answer, whatever its path."""
-        refusal = judge_framing(version, fields) or judge_neighbour(
-            method, target, fields, self._allowed_hosts
-        )
+        """Why nobody who sends this gets an answer, whatever its path. `hosts`: further names that
+        this machine may be asked by.
+        """
+        refusal = judge_framing(version, fields) or judge_neighbour(method, target, fields, hosts)
         if refusal is not None:
             return refusal
         if self._instance in fields.combined(b"via"):
@@ -200,7 +223,7 @@ class DataPort:
 
     def is_welcome(self, fields: Fields) -> bool:
         """Whether a GET with these fields gets an answer at all, whatever its target."""
-        return self._refuse(HttpVersion11, "GET", b"/", fields) is None
+        return self._refuse(HttpVersion11, "GET", b"/", fields, self._allowed_hosts) is None
 
     def error_page(
         self, http: web.BaseRequest, status: int, error: BaseException | None

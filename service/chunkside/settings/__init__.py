@@ -6,7 +6,8 @@
 is what `auto` comes to; `reloading` says what a running sidecar takes up; `cache_directory`,
 `forecast`, `cautions` and `table` say where the cache goes, what would happen, what of that is
 seldom meant, and what there is to set; `own_credential` says what follows from a credential of the
-sidecar's own, `files` looks at files that must be there, `directories` at those that are upstreams.
+sidecar's own, `signers` who signs; `files` looks at files that must be there, `directories` at
+those that are upstreams.
 """
 
 from chunkside.settings.addresses import (

@@ -143,6 +143,10 @@ def _ways(route: ConfiguredRoute) -> list[str]:
             f"own credential: {kind}, from {file}; what clients bring in "
             f"{', '.join(own.credential_headers)} goes no further"
         )
+    if own.preserve_host:
+        lines.append(
+            "what clients sign: passed on with their own Host, each to the origin, none stored"
+        )
     if shows_certificate(route):
         lines.append(f"own certificate: from {own.upstream_cert_file}")
     if own.follow_redirects:

@@ -22,7 +22,7 @@ DECIDED_HERE: Final = frozenset(
         *("metadata_ttl", "stale_if_error", "upstream_cache_control", "client_cache_control"),
         *("metadata_names", "absent_statuses", "credential_headers", "ignored_query"),
         *("allow_writes", "cookies", "cors_origins", "client_credentials"),
-        *("targeted_cache_control", "mode", "audit_share"),
+        *("targeted_cache_control", "mode", "audit_share", "preserve_host"),
     }
 )
 """Settings of a route that its way to the origin knows nothing of."""

@@ -169,6 +169,12 @@ class RouteSettings(BaseModel):
         default=False,
         description="Tell the store of `s3://` that who asks pays for it (`x-amz-request-payer`)",
     )
+    preserve_host: Switch = Field(
+        default=False,
+        description="For `http(s)://` origins that verify what clients sign: signed requests go "
+        "on with the client's own `Host` and every signed field as they came, each to the origin, "
+        "and none is stored",
+    )
     cookies: Cookies = Field(
         default="drop",
         description="`Cookie` and `Set-Cookie`: `drop` or `forward` (cookies don't keep to ports)",

@@ -32,6 +32,7 @@ from chunkside.settings.errors import (
 from chunkside.settings.model import Settings
 from chunkside.settings.route_settings import RouteSettings
 from chunkside.settings.routes import ConfiguredRoute, refuse_disagreement
+from chunkside.settings.signers import refuse_two_signers
 
 PREFIX = "CHUNKSIDE_"
 CONFIG = "CHUNKSIDE_CONFIG"
@@ -83,6 +84,8 @@ def load_settings(
     if settings.routes:
         _refuse_upstream_beside_routes(settings, given)
         refuse_disagreement(require_routes(settings), given["routes"].source)
+    if settings.routes or settings.upstream is not None:
+        refuse_two_signers(require_routes(settings))
     return settings
 
 

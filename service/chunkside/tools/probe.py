@@ -21,12 +21,13 @@ from chunkside.core.routes import Routes
 from chunkside.gateway.errors import BodyTorn, OriginError
 from chunkside.gateway.ports import OriginRequest, Upstream
 from chunkside.metrics import Metrics
-from chunkside.routing import means_of, policy_of, route_of, upstream_of
+from chunkside.routing import policy_of, route_of
 from chunkside.settings import ConfiguredRoute
 from chunkside.tools import findings
 from chunkside.tools.admin_client import Field
 from chunkside.tools.errors import ToolFailed
 from chunkside.tools.findings import Finding, Seen
+from chunkside.ways import means_of, upstream_of
 
 EXIT_GOOD: Final = 0
 EXIT_BAD: Final = 1

@@ -6,7 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -23,6 +24,8 @@ _NOT_RUNNABLE: Final = 126
 _OF_A_SIGNAL: Final = 128
 _PASSED_ON: Final = (signal.SIGTERM, signal.SIGHUP)
 _NEAR: Final = "localhost,127.0.0.1,::1"
+_LOOK_SECONDS: Final = 0.05
+_MOST_LOOKS: Final = 100
 
 
 def run(command: Sequence[str], flags: Sequence[str]) -> int:
@@ -91,9 +94,21 @@ def _signals_passed_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def _tell_saved(sidecar: Sidecar) -> None:
+    admin = AdminClient(address_of(sidecar.admin_url))
     try:
-        page = AdminClient(address_of(sidecar.admin_url)).text("/metrics")
+        totals = settled(lambda: totals_of({}, admin.text("/metrics")), time.sleep)
     except ToolFailed as error:
         print(f"chunkside: what was saved can't be told: {error}", file=sys.stderr)
         return
-    print(saved(totals_of({}, page)), file=sys.stderr)
+    print(saved(totals), file=sys.stderr)
+
+
+def settled(look: Callable[[], Totals], pause: Callable[[float], None]) -> Totals:
+    """Totals once no fill runs any more that the command began, or after a while of looking."""
+    totals = look()
+    for _ in range(_MOST_LOOKS):
+        if not totals.fills_in_flight:
+            break
+        pause(_LOOK_SECONDS)
+        totals = look()
+    return totals

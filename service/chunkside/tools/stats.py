@@ -31,13 +31,16 @@ _RESULTS: Final = {
 
 @dataclass(slots=True)
 class Totals:
-    """Since the sidecar's start. `stats`: as `/stats` has it; bytes are those of bodies."""
+    """Since the sidecar's start. `stats`: as `/stats` has it; bytes are those of bodies.
+    `fills_in_flight`: that run now.
+    """
 
     stats: dict[str, object]
     requests: dict[str, int] = field(default_factory=dict)
     upstream_requests: int = 0
     response_bytes: int = 0
     upstream_received_bytes: int = 0
+    fills_in_flight: int = 0
 
     @property
     def total_requests(self) -> int:
@@ -90,6 +93,8 @@ def totals_of(stats: dict[str, object], exposition: str) -> Totals:
             totals.response_bytes += value
         elif name == "chunkside_upstream_received_bytes_total":
             totals.upstream_received_bytes += value
+        elif name == "chunkside_fills_in_flight":
+            totals.fills_in_flight = value
     return totals
 
 

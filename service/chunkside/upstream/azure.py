@@ -116,9 +116,10 @@ class Azure:
         learnt: set[_Lesson] = set()
         while True:
             secret = None if self._chain is None else await self._chain.secret()
+            ahead = self._clock_ahead
             response = await ask(self._put(request, secret), None)
             try:
-                lesson = await self._lesson(request, response, secret)
+                lesson = await self._lesson(request, response, secret, ahead)
                 may_repeat = request.method in SAFE_METHODS and request.content is None
                 if lesson is None or lesson in learnt or not may_repeat:
                     return await self._judge.judged(request, response)
@@ -159,9 +160,11 @@ class Azure:
     # What an answer teaches.
 
     async def _lesson(
-        self, request: OriginRequest, response: HttpResponse, secret: Secret | None
+        self, request: OriginRequest, response: HttpResponse, secret: Secret | None, ahead: float
     ) -> _Lesson | None:
-        """What to ask otherwise, if that helps."""
+        """What to ask otherwise, if that helps. `ahead`: so far the store's clock was, when the
+        request was dated.
+        """
         status = response.head.status
         if self._chain is None or secret is None or status not in _REFUSED:
             return None
@@ -171,20 +174,22 @@ class Azure:
         is_of_secret = status == 401 or code is None or code in _OF_OLD_SECRETS
         if not is_of_secret:
             return None
-        if not isinstance(secret, Sas) and self._learn_clock(response):
+        if not isinstance(secret, Sas) and self._learn_clock(response, ahead):
             return "clock"
         newer = await self._chain.secret_after(secret)
         return None if newer is None else "credentials"
 
-    def _learn_clock(self, response: HttpResponse) -> bool:
+    def _learn_clock(self, response: HttpResponse, before: float) -> bool:
+        """Whether the request was dated by a clock that is off, which others may have learnt by
+        now.
+        """
         date = http_date(response.head.fields.get(b"date"))
         if date is None:
             return False
         ahead = date - self._clock.now().wall
-        if abs(ahead - self._clock_ahead) < _SKEW_SECONDS:
-            return False
-        self._clock_ahead = ahead
-        return True
+        if abs(ahead - self._clock_ahead) >= _SKEW_SECONDS:
+            self._clock_ahead = ahead
+        return abs(ahead - before) >= _SKEW_SECONDS
 
 
 def _of_this_version(fields: Fields) -> Fields:

@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -63,13 +64,19 @@ class OfAnotherAccount(UnfitFile):
 
 def find(account: str, file: Path | None, *, is_required: bool) -> Chain[Secret] | None:
     """As `Cloud.chain`. `file`: as `upstream_auth_file` names it."""
+    return _cloud(account, file).chain(is_required=is_required)
+
+
+@cache
+def _cloud(account: str, file: Path | None) -> Cloud[Secret]:
+    """One for all who look, since it says once what is amiss."""
 
     def look_up(held: Found[Secret] | None) -> Found[Secret] | None:
         if file is not None:
             return _of_file(account, file)
         return _of_environment(account) or entra.look_up(held)
 
-    return Cloud("azure", "Azure's", look_up).chain(is_required=is_required)
+    return Cloud("azure", "Azure's", look_up)
 
 
 def parsed(account: str, told: bytes) -> AccountKey | Sas:

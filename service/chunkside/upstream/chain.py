@@ -7,11 +7,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from secrets import token_hex
 from typing import Final, Generic, TypeVar
 
 from chunkside.gateway.errors import OriginNotAsked
+from chunkside.upstream.workers import in_thread
 
 log = logging.getLogger(__name__)
 
@@ -50,17 +52,29 @@ class Cloud(Generic[T]):
     name: str
     whose: str
     look_up: Callable[[Found[T] | None], Found[T] | None]
+    _told: set[str] = field(default_factory=set, compare=False)
 
     def chain(self, *, is_required: bool) -> Chain[T] | None:
-        """Looks for credentials, which may ask a metadata service and take a second or two. None
-        where there are none; `is_required`: then they are looked for again when they are needed.
+        """Looks for credentials, which may ask a metadata service and take its time. None where
+        there are none. `is_required`: then, and wherever it failed to give what there may be, they
+        are looked for again when they are needed.
         """
         try:
             found = self.look_up(None)
         except LookupFailed as error:
-            log.warning("%s chain of credentials failed: %s", self.whose, error)
-            found = None
+            self._say(f"failed: {error}")
+            return Chain(self, None)
+        if found is not None:
+            self._told.clear()
+        elif is_required:
+            self._say("finds none")
         return Chain(self, found) if found is not None or is_required else None
+
+    def _say(self, what: str) -> None:
+        """Once, for as long as nothing is found."""
+        if what not in self._told:
+            log.warning("%s chain of credentials %s", self.whose, what)
+        self._told.add(what)
 
 
 class Chain(Generic[T]):
@@ -68,16 +82,17 @@ class Chain(Generic[T]):
 
     `found`: what was found at the start; None where that is looked for once it is needed. What is
     found later counts only if it is the same identity's: what is stored is kept apart by it.
+    `is_known`: whether that is the chain's own, and not one made up in its place.
     """
 
     def __init__(self, cloud: Cloud[T], found: Found[T] | None) -> None:
         self._cloud = cloud
         self._found = found
-        self._is_known = found is not None
+        self.is_known = found is not None
         # What nobody knows yet is nobody else's.
         self.identity = f"{cloud.name} {token_hex(8)}" if found is None else found.identity
         self._looking: asyncio.Task[None] | None = None
-        self._looked_at = float("-inf")
+        self._looked_at = {False: float("-inf"), True: float("-inf")}
         self._is_told = False
 
     async def secret(self) -> T:
@@ -97,6 +112,9 @@ class Chain(Generic[T]):
     async def secret_after(self, refused: T) -> T | None:
         """What the chain finds in the place of what a store refused; None if nothing else."""
         if self._held() == refused:
+            # What runs may bring others, or the same once more.
+            await self._wait()
+        if self._held() == refused:
             self._look(is_anew=True)
             await self._wait()
         return None if self._held() == refused else self._held()
@@ -109,13 +127,13 @@ class Chain(Generic[T]):
         return self._found is None or self._found.expires_within(seconds)
 
     def _look(self, *, is_anew: bool) -> None:
-        """Has a thread look, unless one does or did a moment ago."""
+        """Has a thread look, unless one does, or did a moment ago and what is held is of use."""
         now = asyncio.get_running_loop().time()
         is_running = self._looking is not None and not self._looking.done()
-        is_recent = now - self._looked_at < _LOOK_AGAIN_SECONDS and self._found is not None
-        if is_running or is_recent:
+        is_recent = now - self._looked_at[is_anew] < _LOOK_AGAIN_SECONDS
+        if is_running or (is_recent and not self._expires_within(0)):
             return
-        self._looked_at = now
+        self._looked_at[is_anew] = now
         self._looking = asyncio.create_task(self._bring(None if is_anew else self._found))
 
     async def _wait(self) -> None:
@@ -125,13 +143,13 @@ class Chain(Generic[T]):
     async def _bring(self, held: Found[T] | None) -> None:
         whose = self._cloud.whose
         try:
-            found = await asyncio.to_thread(self._cloud.look_up, held)
+            found = await in_thread("credentials", partial(self._cloud.look_up, held))
         except LookupFailed as error:
             self._say(f"{whose} chain of credentials failed: {error}")
             return
         if found is None:
             self._say(f"{whose} chain of credentials finds none")
-        elif self._is_known and found.identity != self.identity:
+        elif self.is_known and found.identity != self.identity:
             self._say(f"{whose} chain finds {found.identity} now: restart to read with that")
         else:
             self._found, self._is_told = found, False

@@ -54,6 +54,11 @@ class Means:
     unused: Unused | None = None
 
     @property
+    def is_known(self) -> bool:
+        """Whether it is known whose credentials these are."""
+        return self.chain is None or self.chain.is_known
+
+    @property
     def has_own_credential(self) -> bool:
         return self.credential is not None or self.chain is not None or self.tls.shows_certificate
 
@@ -76,7 +81,9 @@ class Hops:
         """As `Wire.send`; `left` bounds all hops together."""
         until = asyncio.get_running_loop().time() + left
         response = await self._ask(request, seconds, until, is_anew=is_anew)
-        is_followed = request.method in ("GET", "HEAD") and request.content is None
+        is_read = request.method in ("GET", "HEAD") and request.content is None
+        # What was signed for one host is of no use to another.
+        is_followed = is_read and request.host is None
         if self._redirects is None or not is_followed:
             return response
         return await self._follow(self._redirects, request, response, seconds, until)

@@ -77,10 +77,13 @@ class S3Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class _Spoken:
-    """How a request was put. `keys`: what it was signed with; None for not at all."""
+    """How a request was put. `keys`: what it was signed with; None for not at all. `clock_ahead`:
+    seconds by which the store's clock was thought to be ahead of ours.
+    """
 
     region: str
     keys: Keys | None
+    clock_ahead: float = 0.0
 
 
 class S3:
@@ -104,7 +107,8 @@ class S3:
             return await self._judge.judged(request, await ask(request, None))
         learnt: set[_Lesson] = set()
         while True:
-            spoken = _Spoken(self._region(request), await self._keys())
+            keys = await self._keys()
+            spoken = _Spoken(self._region(request), keys, self._clock_ahead)
             response = await ask(*self._put(request, spoken))
             try:
                 lesson = await self._lesson(request, response, spoken)
@@ -138,7 +142,7 @@ class S3:
                 (location.partition("://")[0], host_of(location), target),
                 spoken.keys,
                 region=spoken.region,
-                at=self._clock.now().wall + self._clock_ahead,
+                at=self._clock.now().wall + spoken.clock_ahead,
                 has_content=request.content is not None,
             )
         put = replace(request, target=target, fields=fields)
@@ -161,7 +165,7 @@ class S3:
         code = error_code(body)
         # A HEAD's answer doesn't say.
         is_unsaid = code is None and request.method == "HEAD"
-        if (code in _TOO_SKEWED or is_unsaid) and self._learn_clock(response):
+        if (code in _TOO_SKEWED or is_unsaid) and self._learn_clock(response, spoken):
             return "clock"
         if code in _OF_OLD_KEYS or is_unsaid:
             newer = await self._chain.secret_after(spoken.keys)
@@ -184,15 +188,15 @@ class S3:
             self._regions.popitem(last=False)
         return True
 
-    def _learn_clock(self, response: HttpResponse) -> bool:
+    def _learn_clock(self, response: HttpResponse, spoken: _Spoken) -> bool:
         date = http_date(response.head.fields.get(b"date"))
         if date is None:
             return False
         ahead = date - self._clock.now().wall
-        if abs(ahead - self._clock_ahead) < _SKEW_SECONDS:
-            return False
-        self._clock_ahead = ahead
-        return True
+        if abs(ahead - self._clock_ahead) >= _SKEW_SECONDS:
+            self._clock_ahead = ahead
+        # Others may have learnt it since this was signed.
+        return abs(ahead - spoken.clock_ahead) >= _SKEW_SECONDS
 
 
 def host_of(location: str) -> str:

@@ -25,6 +25,7 @@ from chunkside.aiohttp_internals.asking import (
 from chunkside.core.fields import Fields, list_members
 from chunkside.core.request import SAFE_METHODS
 from chunkside.core.response import ResponseHead
+from chunkside.core.verbatim import names_signed
 from chunkside.gateway.errors import (
     BodyTorn,
     OriginError,
@@ -148,7 +149,7 @@ class Wire:
                 self._headers(request),
                 await self._tls.context(is_elsewhere=is_elsewhere),
                 self._data(request, patience),
-                is_held_back=request.content is not None and request.content.is_held_back,
+                is_held_back=_is_held_back(request),
             )
             is_read = request.method in SAFE_METHODS
             return await self._client.ask(question, self._reads if is_read else self._writes)
@@ -191,9 +192,14 @@ class Wire:
             (name.decode("ascii"), value.decode(errors="surrogateescape"))
             for name, value in request.fields
         ]
-        headers.append(("Via", self._via.decode()))
+        if request.host is not None:
+            headers.insert(0, ("Host", request.host.decode()))
+        # What a client signed stays as it is.
+        if request.host is None or b"via" not in names_signed(request.target, request.fields):
+            headers.append(("Via", self._via.decode()))
         content = request.content
-        if content is not None and content.length is not None:
+        is_told = b"content-length" in request.fields
+        if content is not None and content.length is not None and not is_told:
             headers.append(("Content-Length", str(content.length)))
         return headers
 
@@ -208,6 +214,12 @@ class Wire:
             self._observer.upstream_sent(len(chunk))
             yield chunk
             patience.renew()
+
+
+def _is_held_back(request: OriginRequest) -> bool:
+    content = request.content
+    # What a client signed says so itself.
+    return content is not None and content.is_held_back and b"expect" not in request.fields
 
 
 def _timeout(times: Times, read_seconds: float) -> aiohttp.ClientTimeout:

@@ -22,6 +22,22 @@ class Raised:
     error: BaseException
 
 
+async def in_thread(name: str, job: Callable[[], T]) -> T:
+    """What `job` gives, in a thread of its own. Where nobody waits any more it ends unheard."""
+    workers, outcome = Workers(name), asyncio.get_running_loop().create_future()
+
+    def settle(told: Done[T] | Raised) -> None:
+        if not outcome.done():
+            outcome.set_result(told)
+
+    workers.start(job, settle)
+    workers.close()
+    told: Done[T] | Raised = await outcome
+    if isinstance(told, Raised):
+        raise told.error
+    return told.value
+
+
 class Workers:
     """As many threads as there are jobs at once; whoever gives jobs bounds those.
 

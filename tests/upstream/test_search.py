@@ -1,0 +1,76 @@
+"""Finding out with whose credentials an origin is asked, while others are served."""
+
+import asyncio
+import threading
+
+import pytest
+
+from chunkside.core.fields import Fields
+from chunkside.gateway.errors import OriginNotAsked
+from chunkside.gateway.ports import OriginRequest
+from chunkside.upstream import search as searching
+from chunkside.upstream.hops import Means
+from chunkside.upstream.search import NotYet, Search
+from tests.support.turns import turns
+
+
+class Chain:
+    """What is said of it, one after the other, as soon as `gate` is open."""
+
+    def __init__(self, *told):
+        self.told = list(told)
+        self.looks = 0
+        self.gate = threading.Event()
+
+    def look(self):
+        self.gate.wait(20)
+        self.looks += 1
+        return self.told.pop(0)
+
+
+async def test_whoever_waits_goes_on_once_it_is_over():
+    told = Means()
+    chain = Chain(told)
+    search = Search(chain.look)
+
+    async def find():
+        found = await search.means()
+        search.end()
+        return found
+
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        finding = group.create_task(find())
+        waiting = [group.create_task(search.wait()) for _ in range(3)]
+        await turns()
+        assert not any(each.done() for each in waiting)
+        chain.gate.set()
+    assert finding.result() is told
+
+
+async def test_what_tells_nothing_is_asked_again_once_somebody_waits(monkeypatch):
+    monkeypatch.setattr(searching, "_LOOK_AGAIN_SECONDS", 0.0)
+    told = Means()
+    chain = Chain(None, told)
+    chain.gate.set()
+    search = Search(chain.look)
+    finding = asyncio.create_task(search.means())
+    async with asyncio.timeout(20):
+        await search.until_looked()
+        await turns()
+        assert (chain.looks, finding.done()) == (1, False)
+        waiting = asyncio.create_task(search.wait())
+        assert await finding is told
+    waiting.cancel()
+
+
+async def test_nobody_waits_without_end(monkeypatch):
+    monkeypatch.setattr(searching, "_LONGEST_WAIT_SECONDS", 0.01)
+    search = Search(Chain().look)
+    async with asyncio.timeout(20):
+        await search.wait()
+        await search.until_looked()
+
+
+async def test_meanwhile_nothing_is_asked():
+    with pytest.raises(OriginNotAsked, match="not said yet"):
+        await NotYet().send(OriginRequest("GET", b"/a", Fields(), "chunk"))
