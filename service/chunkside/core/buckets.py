@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import re
 from typing import Final
-from urllib.parse import unquote_to_bytes
+from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 _ERROR_CODE: Final = re.compile(rb"<Code>([^<]*)</Code>")
 _CODES_OF_ABSENCE: Final = frozenset({b"NoSuchKey", b"BlobNotFound"})
-# Of all queries only this one names the bytes of an object.
-_VERSION: Final = b"versionId"
+_BAD_ENCODING: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+_UNCLEAR: Final = re.compile(rb"//|/\.\.?(?:/|$)|%00|%5C")
+# Of all queries only these name the bytes of an object: S3's, and Google's.
+_VERSIONS: Final = frozenset({b"versionId", b"generation"})
 
 
 def error_code(body: bytes) -> bytes | None:
@@ -39,6 +41,20 @@ def bucket_of(target: bytes) -> tuple[bytes, bytes]:
     return bucket, slash + key + mark + query
 
 
+def spelled_plainly(target: bytes) -> bytes:
+    """The target of the same key with nothing encoded that needs not be, where a store takes a key
+    for what it is decoded. As it is where what stands between may take it for another path.
+    """
+    path, mark, query = target.partition(b"?")
+    bucket, key = bucket_of(path)
+    if _BAD_ENCODING.search(key):
+        return target
+    plain = quote_from_bytes(unquote_to_bytes(key), safe="/!$&'()*+,;=:@").encode()
+    if _UNCLEAR.search(plain):
+        return target
+    return b"/" + bucket + plain + mark + query
+
+
 def has_key(target: bytes) -> bool:
     return len(bucket_of(target)[1].partition(b"?")[0]) > 1
 
@@ -49,7 +65,7 @@ def is_of_an_object(target: bytes, ignored_query: frozenset[bytes]) -> bool:
     """
     path, _, query = target.partition(b"?")
     names = {part.partition(b"=")[0] for part in query.split(b"&")} if query else set()
-    return has_key(target) and not path.endswith(b"/") and names <= ignored_query | {_VERSION}
+    return has_key(target) and not path.endswith(b"/") and names <= ignored_query | _VERSIONS
 
 
 def is_admitted(scope: bytes, target: bytes) -> bool:
