@@ -98,9 +98,7 @@ def test_a_root_ends_with_a_slash():
         pytest.param("az://", "has no storage account", id="no account"),
         pytest.param("az://My-Account/box", "not the name of a storage account", id="an account"),
         pytest.param("az://acct/B", "not the name of a container", id="a container"),
-        pytest.param(
-            "az://127.0.0.1:10000/a", "not the name of a storage account", id="Azurite"
-        ),
+        pytest.param("az://127.0.0.1:10000/a", "not the name of a storage account", id="Azurite"),
         pytest.param("az://acct/box//a", "can't be sent as it is", id="within a container"),
         pytest.param("ftp://o", "unknown scheme", id="scheme"),
         pytest.param("localhost:9000", "has no scheme", id="without a scheme"),

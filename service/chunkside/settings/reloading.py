@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from chunkside.settings.model import Settings
+from chunkside.settings.own_credential import may_sign
 from chunkside.settings.route_settings import RouteSettings
-from chunkside.settings.routes import ConfiguredRoute, agreed, lead_to_the_same
+from chunkside.settings.routes import ConfiguredRoute, agreed, lead_to_the_same, value_of
 
 NEED_A_RESTART: Final = (
     *("listen", "admin_listen", "loop", "cache_dir", "cache_size", "marker_reserve"),
@@ -38,16 +39,18 @@ def taken_up(running: Settings, told: Settings) -> tuple[Settings, tuple[str, ..
 def differing(one: ConfiguredRoute, other: ConfiguredRoute) -> frozenset[str]:
     """Names of the settings in which two routes differ."""
     return frozenset(
-        name
-        for name in RouteSettings.model_fields
-        if getattr(one.settings, name) != getattr(other.settings, name)
+        name for name in RouteSettings.model_fields if value_of(one, name) != value_of(other, name)
     )
 
 
 def same_way(one: ConfiguredRoute, other: ConfiguredRoute) -> bool:
     """Whether two routes ask their origin alike: one's connections are of use to the other."""
     is_same_origin = one.upstream.location == other.upstream.location
-    return is_same_origin and differing(one, other) <= DECIDED_HERE
+    differs = differing(one, other)
+    if may_sign(one) and "allow_writes" in differs:
+        # What the cloud is asked for a token that may do.
+        return False
+    return is_same_origin and differs <= DECIDED_HERE
 
 
 def other_answers(
