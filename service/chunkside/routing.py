@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from chunkside.core.buckets import spelled_plainly
 from chunkside.core.cors import Pages
 from chunkside.core.freshness import Policy
 from chunkside.core.index import Index
@@ -28,16 +29,18 @@ from chunkside.settings import (
     differing,
     identity_of,
     may_sign,
+    obeys_origin,
     other_answers,
     resolve_max_body,
     resolve_negative_scope,
     same_way,
     tls_files,
 )
-from chunkside.upstream import aws
+from chunkside.upstream import aws, google
 from chunkside.upstream.chain import Chain
 from chunkside.upstream.credential import Credential
 from chunkside.upstream.file import FileUpstream
+from chunkside.upstream.gcs import Gcs, GcsEndpoint
 from chunkside.upstream.hops import Means, Store
 from chunkside.upstream.http import HttpUpstream
 from chunkside.upstream.reading import Files
@@ -211,6 +214,12 @@ def _chain(configured: ConfiguredRoute) -> Chain[Any] | None:
     match configured.upstream:
         case BucketAddress(scheme="s3"):
             return aws.find(is_required=is_required)
+        case BucketAddress(scheme="gs"):
+            return google.find(
+                is_required=is_required,
+                may_write=allows_writes(configured),
+                must_pay=configured.settings.upstream_requester_pays,
+            )
         case _:
             return None
 
@@ -240,6 +249,9 @@ def upstream_of(
 def _store(
     address: BucketAddress, settings: RouteSettings, means: Means, clock: Clock, observer: Observer
 ) -> Store:
+    if address.scheme == "gs":
+        pays = settings.upstream_requester_pays
+        return Gcs(GcsEndpoint(address.location, pays), means.chain, observer)
     return S3(_endpoint(address, settings), means.chain, clock, observer)
 
 
@@ -266,7 +278,7 @@ def policy_of(configured: ConfiguredRoute, budget_bytes: int) -> Policy:
         absent_statuses=settings.absent_statuses,
         stale_if_error=settings.stale_if_error,
         is_strict=settings.profile == "strict",
-        obeys_origin=settings.upstream_cache_control == "obey",
+        obeys_origin=obeys_origin(configured.upstream, settings),
         obeys_clients=settings.client_cache_control == "obey",
         forwards_cookies=settings.cookies == "forward",
         client_credentials=client_credentials_of(configured),
@@ -316,6 +328,8 @@ def _pages(settings: RouteSettings) -> Pages | None:
 def route_of(configured: ConfiguredRoute, secret: bytes, identity: str | None = None) -> Route:
     """`identity`: of the sidecar's own credential, where settings alone don't tell it."""
     settings, upstream = configured.settings, configured.upstream
+    admits = upstream.scope.encode() if isinstance(upstream, BucketAddress) else None
+    is_googles = isinstance(upstream, BucketAddress) and upstream.scheme == "gs"
     return Route(
         name=configured.prefix,
         location=upstream.location,
@@ -329,5 +343,6 @@ def route_of(configured: ConfiguredRoute, secret: bytes, identity: str | None = 
         pages=_pages(settings),
         identity=identity_of(configured) if identity is None else identity,
         client_credentials=client_credentials_of(configured),
-        admits=upstream.scope.encode() if isinstance(upstream, BucketAddress) else None,
+        admits=spelled_plainly(admits) if admits and is_googles else admits,
+        is_googles=is_googles,
     )
