@@ -585,6 +585,23 @@ async def test_a_route_s_prefix_and_upstream_s_are_its_own(streets):
         assert port.routes[-1] == "/era5"
 
 
+async def test_of_a_bucket_what_it_admits_is_answered_at_once_and_nothing_else(streets):
+    street = await streets(route=lambda route: replace(route, admits=b"/a"))
+    _, is_taken = await street.ask(get(KEY))
+    assert is_taken
+    street = await streets()
+    other = b"/ab/c/0"
+    street.house.origin.put(other, SMALL_BODY, etag=b'"four"')
+    await street.bring(get(other))
+    assert await street.bring(get(other))
+    # The same is held where another route of its origin admits less.
+    narrow = replace(street.house.route, admits=b"/a")
+    street.lane.take([(narrow, AtOnce(street.house.edges))])
+    await street.know()
+    assert await street.bring(get(KEY))
+    assert not await street.bring(get(other))
+
+
 async def test_variants_answer_those_who_select_them(streets):
     street = await streets()
     bodies = {b"de": b"hallo", b"en": b"hello"}

@@ -25,6 +25,7 @@ from chunkside.core.key import KeyClass, class_of_path, has_dot_segment
 from chunkside.core.request import Request
 from chunkside.core.route import Route
 from chunkside.core.routes import Routes
+from chunkside.core.subtree import is_beneath
 from chunkside.gateway.at_once import Absence, AtOnce, Bytes, Kept, Sitting
 from chunkside.gateway.ports import Clock
 from chunkside.server.head import Begun, begin_head, end_head, head_from_store
@@ -200,6 +201,8 @@ class FastLane:
         if sitting is None or not isinstance(route, Route):
             return False
         asked = route.origin_path(target) if route.prefix or route.at else target
+        if route.admits and not is_beneath(asked, route.scope):
+            return False
         key_class, now = class_of_path(asked, route.metadata_names), self._clock.now()
         found = self._at_once[route.name].find(sitting, asked, key_class, range_value, now)
         if found is None or (is_traced and isinstance(found, Bytes) and found.stored.variant):
@@ -359,7 +362,8 @@ class FastLane:
         if route.pages is not None:
             # Its answers tell each page another thing.
             return None
-        request = route.request("GET", (route.at or b"") + b"/c/0", fields, has_body=False)
+        admitted = route.at + (route.admits or b"") + b"/c/0"
+        request = route.request("GET", admitted, fields, has_body=False)
         if not isinstance(request, Request):
             return None
         return self._at_once[route.name].sit(request)
