@@ -208,6 +208,22 @@ def test_a_secret_in_the_clear_is_a_caution(upstream, is_told):
     assert ["reads the secret of upstream_auth_file" in line for line in told] == [True] * is_told
 
 
+@pytest.mark.parametrize(
+    ("values", "is_told"),
+    [
+        ({"upstream_endpoint": "http://emulator:4443"}, True),
+        ({"upstream_endpoint": "http://emulator:4443", "upstream_auth": "none"}, False),
+        ({"upstream_endpoint": "http://localhost:4443"}, False),
+        ({"upstream_endpoint": "https://emulator:4443"}, False),
+        ({"upstream_endpoint": "http://store:8333", "upstream": "s3://bucket"}, False),
+        ({}, False),
+    ],
+)
+def test_so_is_a_token_but_no_signature(values, is_told):
+    told = cautions(load_settings({"upstream": "gs://bucket"} | values, {}))
+    assert ["reads the token of Google's" in line for line in told] == [True] * is_told
+
+
 def test_check_says_what_is_sent_shown_and_followed(tmp_path):
     more = {"follow_redirects": "*.b.org,c:1", "allowed_clients": "10.0.0.0/8"}
     settings = load_settings(HOME | BEARER | SHOWN | more, {})

@@ -15,8 +15,10 @@ from chunkside.settings.own_credential import (
     auth_kind,
     client_credentials_of,
     is_this_machine,
+    may_sign,
     shows_certificate,
 )
+from chunkside.settings.routes import ConfiguredRoute
 from chunkside.settings.sources import require_routes
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
@@ -56,6 +58,12 @@ def cautions(settings: Settings) -> list[str]:
                 f"{label}upstream is http:// and not on this machine: whoever is on the way there "
                 "reads the secret of upstream_auth_file"
             )
+        if _bears_token(route) and _goes_in_the_clear(own.upstream_endpoint):
+            told.append(
+                f"{label}upstream_endpoint is http:// and not on this machine: whoever is on the "
+                "way there reads the token of Google's that requests bear; upstream_auth=none "
+                "sends none"
+            )
         if own.upstream_cert_file is not None and not shows_certificate(route):
             told.append(f"{label}upstream is no https://: upstream_cert_file is shown to nobody")
         is_removed = "cookie" in {name.lower() for name in own.credential_headers}
@@ -75,8 +83,14 @@ def cautions(settings: Settings) -> list[str]:
     return told
 
 
-def _goes_in_the_clear(upstream: OriginAddress) -> bool:
-    if isinstance(upstream, DirectoryAddress | BucketAddress):
+def _bears_token(route: ConfiguredRoute) -> bool:
+    """Whether what a cloud's chain finds is sent itself, and doesn't just sign."""
+    upstream = route.upstream
+    return may_sign(route) and isinstance(upstream, BucketAddress) and upstream.scheme == "gs"
+
+
+def _goes_in_the_clear(upstream: OriginAddress | None) -> bool:
+    if upstream is None or isinstance(upstream, DirectoryAddress | BucketAddress):
         return False
     return upstream.scheme == "http" and not is_this_machine(upstream.host)
 
