@@ -208,6 +208,27 @@ def test_what_a_client_signed_stays_as_it_is():
     assert request.target == OBJECT + b"a?alt=media" and request.is_signed
 
 
+@pytest.mark.parametrize(
+    ("target", "read"),
+    [
+        (b"/data/a/c", b"/data/a/c"),
+        (b"/data/a%2Fc", b"/data/a/c"),
+        (OBJECT + b"a%2Fc?alt=media&tensorstore=1", b"/data/a/c"),
+        (b"/download" + OBJECT + b"a%2Fc?alt=media", b"/data/a/c"),
+        (OBJECT + b"a?alt=media&generation=1", b"/data/a?generation=1"),
+        (OBJECT + b"a%2F..?alt=media", None),
+        (OBJECT + b"a", None),
+        (b"/storage/v1/b?alt=media", None),
+    ],
+)
+def test_what_a_read_is_known_by_is_told_without_a_request(target, read):
+    assert STORE.plainly_read(target) == read
+    assert replace(STORE, is_googles=False).plainly_read(target) is None
+    if read is not None:
+        request = asked(STORE, target)
+        assert isinstance(request, Request) and request.key.target == read
+
+
 def test_a_purge_finds_the_object_by_either_name():
     expected = Object(LOCATION, b"/data/a/c")
     assert STORE.object_of(OBJECT + b"a%2Fc?alt=media") == expected

@@ -164,6 +164,21 @@ class Route:
     def _plain(self, target: bytes) -> bytes:
         return spelled_plainly(target) if self.is_googles else target
 
+    def plainly_read(self, data_port_target: bytes) -> bytes | None:
+        """What a GET of a target without a signature is known by, where targets have other names
+        than that; None where this isn't told at once. Raises ValueError as `origin_path`.
+        """
+        if not self.is_googles:
+            return None
+        target = self.origin_path(data_port_target)
+        named = self._named(target)
+        if named is None:
+            return self._plain(target)
+        if named.is_ambiguous:
+            return None
+        read = content_read(target, named, self.ignored_query)
+        return None if read is None else self._plain(read)
+
     def object_of(self, data_port_target: bytes) -> Object:
         """The object that a target as sent to the data port names. Raises ValueError where that is
         no path of this route.

@@ -21,18 +21,17 @@ from chunkside.core.decision import Whole
 from chunkside.core.entry import Now, Part, Stored
 from chunkside.core.fields import Fields
 from chunkside.core.heads import head_of, head_of_absence
-from chunkside.core.key import KeyClass, class_of_path, has_dot_segment
+from chunkside.core.key import KeyClass, class_of_path
 from chunkside.core.request import Request
 from chunkside.core.route import Route
 from chunkside.core.routes import Routes
-from chunkside.core.subtree import is_beneath
 from chunkside.gateway.at_once import Absence, AtOnce, Bytes, Kept, Sitting
 from chunkside.gateway.ports import Clock
 from chunkside.server.head import Begun, begin_head, end_head, head_from_store
 from chunkside.server.observer import RequestObserver, Series, TargetObserver, Unwatched
+from chunkside.server.plain_target import is_plain_path, known_by
 from chunkside.server.request_lines import RequestLines
 
-_PLAIN_TARGET: Final = re.compile(rb"/[A-Za-z0-9._~!$&'()*+,;=:@/-]*")
 _RANGE: Final = re.compile(
     rb"(?:^|(?<=\r\n))range: (bytes=(?:[0-9]{1,18}-[0-9]{0,18}|-[0-9]{1,18}))\r\n", re.IGNORECASE
 )
@@ -133,6 +132,7 @@ class FastLane:
         self._overlooks_ids = all(
             route.credential_names.isdisjoint(_ID_NAMES) for route in self._routes
         )
+        self._has_other_names = any(route.is_googles for route in self._routes)
         # By header block; None for what the full parser has to see each time.
         self._known: dict[bytes, _Seats | None] = {}
         self._answers: dict[bytes, _Answer] = {}
@@ -192,16 +192,15 @@ class FastLane:
         *,
         is_traced: bool,
     ) -> bool:
-        if _PLAIN_TARGET.fullmatch(target) is None or target[-1:] == b"/":
-            return False
-        if b"/." in target and (has_dot_segment(target) or b".." in target):
+        is_plain = is_plain_path(target)
+        if not is_plain and not self._has_other_names:
             return False
         route = self._only_route or self._routes.choose(target)
         sitting = seats.get(route.name) if isinstance(route, Route) else None
         if sitting is None or not isinstance(route, Route):
             return False
-        asked = route.origin_path(target) if route.prefix or route.at else target
-        if route.admits and not is_beneath(asked, route.scope):
+        asked = known_by(route, target, is_plain=is_plain)
+        if asked is None:
             return False
         key_class, now = class_of_path(asked, route.metadata_names), self._clock.now()
         found = self._at_once[route.name].find(sitting, asked, key_class, range_value, now)
