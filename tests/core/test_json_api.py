@@ -200,6 +200,15 @@ def test_any_other_write_falls_on_all_there_is(method, target, is_strict):
     assert isinstance(write, Write) and write.is_broad
 
 
+def test_a_write_that_a_client_signed_falls_on_its_key_too():
+    route = replace(STORE, client_credentials="partition")
+    line = "Authorization: GOOG4-HMAC-SHA256 Credential=x, Signature=y"
+    for target in (OBJECT + b"a", b"/data/a"):
+        request = asked(route, target, "DELETE", line)
+        assert isinstance(request, Request) and request.is_signed
+        assert (request.target, request.key.object) == (target, Object(LOCATION, b"/data/a"))
+
+
 def test_what_a_client_signed_stays_as_it_is():
     route = replace(STORE, client_credentials="partition")
     line = "Authorization: GOOG4-HMAC-SHA256 Credential=x, Signature=y"

@@ -111,9 +111,9 @@ class Route:
                 return _UNDECODED
             fields = stripped(fields, self.credential_names, has_body=has_body)
         has_signature = is_signed(target, fields)
-        known_by = target
-        if not has_signature:
-            target, known_by = self._sent(method, target, named)
+        known_by = target if method in SAFE_METHODS else self._written(target, named)
+        if method in ("GET", "HEAD") and not has_signature:
+            target, known_by = self._read(target, named)
         space, own_space = self._spaces(fields)
         target_of_key = key_target(known_by, self.ignored_query)
         key_class = self.classify(known_by)
@@ -150,16 +150,16 @@ class Route:
             return bad_target("Dot segments in the target climb above the upstream's prefix.")
         return None
 
-    def _sent(self, method: str, target: bytes, named: Named | None) -> tuple[bytes, bytes]:
+    def _read(self, target: bytes, named: Named | None) -> tuple[bytes, bytes]:
         """The target to send, and the one it is known by: an object's bytes have one name here."""
         if named is None:
             return target, self._plain(target)
-        if method not in SAFE_METHODS:
-            return target, self.prefix + named.place if named.is_object else target
-        read = None
-        if method in ("GET", "HEAD"):
-            read = content_read(target[len(self.prefix) :], named, self.ignored_query)
+        read = content_read(target, named, self.ignored_query)
         return (target, target) if read is None else (read, self._plain(read))
+
+    def _written(self, target: bytes, named: Named | None) -> bytes:
+        """What a write's target is known by."""
+        return named.place if named is not None and named.is_object else target
 
     def _plain(self, target: bytes) -> bytes:
         return spelled_plainly(target) if self.is_googles else target
@@ -185,8 +185,7 @@ class Route:
         """
         target = self.origin_path(data_port_target)
         named = self._named(target)
-        path = self.prefix + named.place if named is not None and named.is_object else target
-        return Object(self.location, object_path(path))
+        return Object(self.location, object_path(self._written(target, named)))
 
     def classify(self, target: bytes) -> KeyClass:
         """The class of a target as sent to the origin."""
