@@ -321,6 +321,21 @@ def test_a_token_that_ends_mid_run_is_waited_for(
         assert len(tokens.given) == 2
 
 
+def test_a_token_that_is_long_in_coming_keeps_no_process_from_ending(
+    store: PrivateStore, tokens: Tokens, tmp_path: Path
+) -> None:
+    tokens.lifetime = 120
+    flags = (*ANY_DISK, "--upstream-endpoint", store.url)
+    environment = service_account(tmp_path, tokens.url)
+    with Sidecar("gs://", tmp_path / "cache", flags, environment) as sidecar:
+        tokens.delay = 3600.0
+        assert exchange(sidecar.url, f"/{BUCKET}/x/c/0").body == BODY
+        wait_for(lambda: len(tokens.asked) == 2, "the look for another token")
+        began = time.monotonic()
+        assert sidecar.stop() == 0
+        assert time.monotonic() - began < 10
+
+
 def test_a_slow_metadata_service_delays_the_start_alone(
     store: PrivateStore, tokens: Tokens, tmp_path: Path
 ) -> None:

@@ -8,10 +8,12 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from secrets import token_hex
 from typing import Final, Generic, TypeVar
 
 from chunkside.gateway.errors import OriginNotAsked
+from chunkside.upstream.workers import Done, Raised, Workers
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +128,7 @@ class Chain(Generic[T]):
     async def _bring(self, held: Found[T] | None) -> None:
         whose = self._cloud.whose
         try:
-            found = await asyncio.to_thread(self._cloud.look_up, held)
+            found = await self._looked_up(held)
         except LookupFailed as error:
             self._say(f"{whose} chain of credentials failed: {error}")
             return
@@ -136,6 +138,24 @@ class Chain(Generic[T]):
             self._say(f"{whose} chain finds {found.identity} now: restart to read with that")
         else:
             self._found, self._is_told = found, False
+
+    async def _looked_up(self, held: Found[T] | None) -> Found[T] | None:
+        """In a thread that keeps no process from ending: some services are waited for long."""
+        done: asyncio.Future[Done[Found[T] | None] | Raised] = (
+            asyncio.get_running_loop().create_future()
+        )
+
+        def settle(outcome: Done[Found[T] | None] | Raised) -> None:
+            if not done.done():
+                done.set_result(outcome)
+
+        workers = Workers("credentials")
+        workers.start(partial(self._cloud.look_up, held), settle)
+        workers.close()
+        outcome = await done
+        if isinstance(outcome, Raised):
+            raise outcome.error
+        return outcome.value
 
     def _say(self, what: str) -> None:
         if not self._is_told:
