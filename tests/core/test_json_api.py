@@ -6,7 +6,7 @@ import pytest
 
 from chunkside.core.decision import Refuse, Write
 from chunkside.core.freshness import Policy
-from chunkside.core.json_api import Named, content_read, named_by
+from chunkside.core.json_api import Named, content_read, named_by, told_of
 from chunkside.core.key import Object
 from chunkside.core.policy import decide
 from chunkside.core.request import Request
@@ -89,6 +89,19 @@ def test_bytes_alone_are_read_by_their_path(query, sent):
     assert isinstance(request, Request)
     assert request.target == request.key.target == (target if sent is None else sent)
     assert request.key_class == ("listing" if sent is None else "chunk")
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        (b"/data/a/c/0", OBJECT + b"a%2Fc%2F0"),
+        (b"/data/a%2Fc//%25?generation=1", OBJECT + b"a%2Fc%2F%2F%25?generation=1"),
+        (b"/data//a", OBJECT + b"%2Fa"),
+    ],
+)
+def test_what_a_path_has_is_told_of_by_json(target, told):
+    assert told_of(target) == told
+    assert named_by(told) == Named(target.replace(b"%2F", b"/").partition(b"?")[0], is_object=True)
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])

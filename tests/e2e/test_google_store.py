@@ -209,7 +209,7 @@ def test_absences_at_an_emulator_are_remembered_once_their_bucket_answers(
     flags = (*ANY_DISK, "--upstream-endpoint", emulator)
     with Sidecar("gs://", tmp_path, flags, NOBODY) as sidecar:
         chunks = 'chunkside_upstream_requests_total{class="chunk"'
-        buckets = 'chunkside_upstream_requests_total{class="listing"'
+        told_of = 'chunkside_upstream_requests_total{class="listing"'
         assert exchange(sidecar.url, f"/{BUCKET}/x/c/1", "HEAD").status == 404
         sidecar.wait_idle()
         for method in ("GET", "GET", "HEAD", "GET"):
@@ -217,7 +217,27 @@ def test_absences_at_an_emulator_are_remembered_once_their_bucket_answers(
             assert answer.status == 404 and "detail=negative" in told(answer)
             if method == "GET":
                 assert answer.body == b"<Error><Code>NoSuchKey</Code></Error>"
-        assert (sidecar.metric(chunks), sidecar.metric(buckets)) == (2, 1)
+        assert (sidecar.metric(chunks), sidecar.metric(told_of)) == (2, 2)
+
+
+def test_an_emulator_that_has_no_paths_makes_nothing_absent(
+    tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    """Without `-public-host` it answers 404 to all of them, also where there is an object."""
+    program = find_client_program("fake-gcs-server", pytestconfig.rootpath)
+    assert program is not None
+    with fake_gcs(program, tmp_path / "store", has_paths=False) as url:
+        make_bucket(url, BUCKET)
+        put(url, BUCKET, "x/c/0", BODY)
+        assert exchange(url, f"/{BUCKET}/x/c/0").status == 404
+        flags = (*ANY_DISK, "--upstream-endpoint", url)
+        with Sidecar("gs://", tmp_path / "cache", flags, NOBODY) as sidecar:
+            for target in (f"/{BUCKET}/x/c/0", by_json(BUCKET, "x/c/0")):
+                for _ in range(2):
+                    answer = exchange(sidecar.url, target)
+                    assert answer.status == 502 and b"-public-host" in answer.body
+            # What isn't there isn't, whoever is asked.
+            assert exchange(sidecar.url, f"/{BUCKET}/x/c/1").status == 404
 
 
 def test_writes_by_json_make_what_they_name_forgotten(emulator: str, tmp_path: Path) -> None:

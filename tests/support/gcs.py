@@ -18,15 +18,16 @@ NOBODY = {"NO_GCE_CHECK": "true", "CLOUDSDK_CONFIG": "/nowhere"}
 
 
 @contextmanager
-def fake_gcs(program: str, home: Path) -> Iterator[str]:
-    """An empty store, and its URL with no slash at its end."""
+def fake_gcs(program: str, home: Path, *, has_paths: bool = True) -> Iterator[str]:
+    """An empty store, and its URL with no slash at its end. `has_paths`: like `/bucket/key`."""
     home.mkdir(parents=True, exist_ok=True)
     authority = f"127.0.0.1:{free_port()}"
     url = f"http://{authority}"
     host, _, port = authority.partition(":")
     command = [
         *(program, "-scheme", "http", "-backend", "memory", "-host", host, "-port", port),
-        *("-public-host", authority, "-external-url", url, "-log-level", "warn"),
+        *("-external-url", url, "-log-level", "warn"),
+        *(("-public-host", authority) if has_paths else ()),
     ]
     with (
         (home / "log").open("wb") as log,

@@ -214,12 +214,12 @@ async def test_at_an_emulator_a_bare_404_counts_once_the_bucket_answers(visit, t
         assert response.head.fields.get(b"content-type") == b"application/xml"
         assert response.head.length == len(NO_SUCH_KEY) and response.head.is_framed
         assert b"".join([chunk async for chunk in response.chunks()]) == NO_SUCH_KEY
-        assert [each.target for each in origin.heard] == [b"/data/a/c/0", BUCKET]
-        assert field(origin.heard[1], b"authorization") == b"Bearer t"
+        assert [each.target for each in origin.heard] == [b"/data/a/c/0", BUCKET, OBJECT]
+        for heard in origin.heard[1:]:
+            assert field(heard, b"authorization") == b"Bearer t"
 
-    await visit(
-        scenario, {b"/data/a/c/0": [told], BUCKET: [answer(200, b"{}")]}, chain("t"), pays=True
-    )
+    answers = {b"/data/a/c/0": [told], BUCKET: [answer(200, b"{}")], OBJECT: [PLAIN]}
+    await visit(scenario, answers, chain("t"), pays=True)
 
 
 @pytest.mark.parametrize("status", [404, 403, 500, 204])
@@ -229,6 +229,16 @@ async def test_and_else_it_is_a_fault(visit, status):
             await shop.read(ask())
 
     await visit(scenario, {b"/data/a/c/0": [PLAIN], BUCKET: [answer(status)]})
+
+
+@pytest.mark.parametrize("status", [200, 403, 500])
+async def test_and_where_it_has_the_object_by_json_it_has_no_paths(visit, status):
+    async def scenario(shop, origin):
+        with pytest.raises(OriginNonsense, match=f"and {status} when .* -public-host"):
+            await shop.read(ask())
+
+    answers = {b"/data/a/c/0": [PLAIN], BUCKET: [answer(200)], OBJECT: [answer(status)]}
+    await visit(scenario, answers)
 
 
 @pytest.mark.parametrize(

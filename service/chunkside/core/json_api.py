@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
+from chunkside.core.buckets import bucket_of
 from chunkside.core.key import has_dot_segment, object_path
 
 _BEGINS: Final = re.compile(
@@ -53,6 +54,13 @@ def named_by(target: bytes) -> Named | None:
     if found := _OF_A_BUCKET.fullmatch(path):
         return Named(b"/" + (found[1] or found[2]))
     return Named(b"/")
+
+
+def told_of(target: bytes) -> bytes:
+    """The target by which this interface tells of what a target in path style has."""
+    bucket, rest = bucket_of(target)
+    key, mark, query = rest.removeprefix(b"/").partition(b"?")
+    return b"/storage/v1/b/%b/o/%b" % (bucket, key.replace(b"/", b"%2F")) + mark + query
 
 
 def content_read(target: bytes, named: Named, ignored_query: frozenset[bytes]) -> bytes | None:

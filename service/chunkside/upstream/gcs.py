@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
 from chunkside.core.buckets import bucket_of, error_code, has_key
 from chunkside.core.fields import Fields
-from chunkside.core.json_api import Named, named_by
+from chunkside.core.json_api import Named, named_by, told_of
 from chunkside.core.ranges import encoding_of
 from chunkside.core.request import SAFE_METHODS
 from chunkside.gateway.errors import OriginNonsense
@@ -114,6 +115,7 @@ class Gcs:
         if not await _says_nothing(response):
             return await self._judge.judged(request, response)
         await self._refuse_without_bucket(bucket_of(request.target)[0], ask)
+        await self._refuse_without_paths(request.target, ask)
         # In the words that say so for readers, and are kept.
         response.replace_body(NO_SUCH_KEY, b"application/xml")
         return response
@@ -136,15 +138,7 @@ class Gcs:
 
     async def _refuse_without_bucket(self, bucket: bytes, ask: Ask) -> None:
         """Of a store that says no more than 404, a key is missing only if its bucket is there."""
-        of_bucket = OriginRequest(
-            "GET", b"/storage/v1/b/" + bucket, _IDENTITY, "listing", None, is_signed=False
-        )
-
-        async def look() -> int:
-            response = await self._sent(of_bucket, ask)
-            await response.skip()
-            return response.head.status
-
+        look = partial(self._status, b"/storage/v1/b/" + bucket, ask)
         status = await self._buckets.status(bucket, look)
         if status != 200:
             raise OriginNonsense(
@@ -152,6 +146,21 @@ class Gcs:
                 f"when it was asked for the bucket {bucket.decode()}: that is no absence. Look at "
                 "the name in the target and in upstream, and at upstream_endpoint."
             )
+
+    async def _refuse_without_paths(self, target: bytes, ask: Ask) -> None:
+        """Some have objects by the JSON interface alone, and answer 404 to every path."""
+        status = await self._status(told_of(target), ask)
+        if status not in _ABSENT:
+            raise OriginNonsense(
+                f"The store {self._endpoint.location} answered 404 to a path without a code, and "
+                f"{status} when it was asked for the object by its JSON interface: that is no "
+                "absence. Has it paths like /bucket/key? Start fake-gcs-server with -public-host."
+            )
+
+    async def _status(self, target: bytes, ask: Ask) -> int:
+        response = await self._sent(OriginRequest("GET", target, _IDENTITY, "listing"), ask)
+        await response.skip()
+        return response.head.status
 
 
 class Buckets:
