@@ -236,6 +236,7 @@ def test_an_emulator_that_has_no_paths_makes_nothing_absent(
                 for _ in range(2):
                     answer = exchange(sidecar.url, target)
                     assert answer.status == 502 and b"-public-host" in answer.body
+            assert exchange(sidecar.url, f"/{BUCKET}/x/c/0", "HEAD").status == 502
             # What isn't there isn't, whoever is asked.
             assert exchange(sidecar.url, f"/{BUCKET}/x/c/1").status == 404
 
