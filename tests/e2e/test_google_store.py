@@ -88,6 +88,9 @@ def test_it_has_a_token_for_everybody_and_asks_once(
             assert ("detail=negative" in told(answer)) is is_known
         assert len(tokens.given) == 1
         assert exchange(sidecar.url, f"/{BUCKET}/x/c/0", "PUT", body=b"x").status == 405
+        upload = f"/upload/storage/v1/b/{BUCKET}/o?uploadType=media&name=x"
+        assert exchange(sidecar.url, upload, "POST", body=b"x").status == 405
+        assert exchange(sidecar.url, by_json(BUCKET, "x/c/0", ""), "DELETE").status == 405
         assert exchange(sidecar.url, "/other/x").status == 421
     assert {each[2].get("Authorization") for each in store.heard[1:]} == {
         f"Bearer {tokens.given[0]}"
