@@ -17,7 +17,7 @@ from chunkside.chunk_map import map_of
 from chunkside.core.decision import Refuse
 from chunkside.core.entry import Absent, Now, Partial, Present, Selected
 from chunkside.core.freshness import Policy, absence_under, age, remaining
-from chunkside.core.key import Object, object_path
+from chunkside.core.key import Object
 from chunkside.core.route import Route
 from chunkside.core.routes import Branch, Routes, whole, without_covered
 from chunkside.gateway.edges import Edges
@@ -256,8 +256,7 @@ class SidecarConsole:
         match request:
             case PurgeTarget(target):
                 route = self._choose(target)
-                path = object_path(route.origin_path(target))
-                return [_One(route, Object(route.location, path))]
+                return [_One(route, route.object_of(target))]
             case PurgePrefix(prefix):
                 return without_covered(self._branches(prefix))
             case PurgeRoute(name):
@@ -330,6 +329,7 @@ def _route_members(each: OpenRoute) -> dict[str, object]:
         "negative_scope": policy.negative_scope,
         "allow_writes": policy.allow_writes,
         "client_credentials": client_credentials_of(configured),
+        "upstream_cache_control": "obey" if policy.obeys_origin else "ignore",
         # Of a store, what its own chain of credentials finds may change.
         "upstream_auth": auth_kind(configured.settings)
         or (configured.settings.upstream_auth if may_sign(configured) else "none"),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from secrets import token_hex
 from typing import Final
 
+from chunkside.core.buckets import spelled_plainly
 from chunkside.core.cors import Pages
 from chunkside.core.freshness import SAYS_NOTHING, Policy, Said
 from chunkside.core.index import Index
@@ -30,6 +31,7 @@ from chunkside.settings import (
     identity_of,
     is_azure,
     may_sign,
+    obeys_origin,
     other_answers,
     resolve_max_body,
     resolve_negative_scope,
@@ -270,7 +272,7 @@ def policy_of(configured: ConfiguredRoute, budget_bytes: int) -> Policy:
         absent_statuses=settings.absent_statuses,
         stale_if_error=settings.stale_if_error,
         is_strict=settings.profile == "strict",
-        obeys_origin=settings.upstream_cache_control == "obey",
+        obeys_origin=obeys_origin(configured.upstream, settings),
         obeys_clients=settings.client_cache_control == "obey",
         forwards_cookies=settings.cookies == "forward",
         client_credentials=client_credentials_of(configured),
@@ -300,6 +302,8 @@ def _pages(settings: RouteSettings) -> Pages | None:
 def route_of(configured: ConfiguredRoute, secret: bytes, identity: str | None = None) -> Route:
     """`identity`: of the sidecar's own credential, where settings alone don't tell it."""
     settings, upstream = configured.settings, configured.upstream
+    admits = upstream.scope.encode() if isinstance(upstream, BucketAddress) else None
+    is_googles = isinstance(upstream, BucketAddress) and upstream.scheme == "gs"
     return Route(
         name=configured.prefix,
         location=upstream.location,
@@ -313,7 +317,8 @@ def route_of(configured: ConfiguredRoute, secret: bytes, identity: str | None = 
         pages=_pages(settings),
         identity=identity_of(configured) if identity is None else identity,
         client_credentials=client_credentials_of(configured),
-        admits=upstream.scope.encode() if isinstance(upstream, BucketAddress) else None,
+        admits=spelled_plainly(admits) if admits and is_googles else admits,
+        is_googles=is_googles,
         own_range=_OWN_RANGE if is_azure(upstream) else b"",
         preserves_host=settings.preserve_host,
     )

@@ -14,16 +14,18 @@ from chunkside.settings import (
     ConfiguredRoute,
     DirectoryAddress,
     RouteSettings,
+    allows_writes,
     auth_kind,
     is_azure,
     may_sign,
     tls_files,
 )
-from chunkside.upstream import aws, azure_secrets
+from chunkside.upstream import aws, azure_secrets, google
 from chunkside.upstream.azure import Azure, AzureEndpoint
 from chunkside.upstream.chain import Chain
 from chunkside.upstream.credential import Credential
 from chunkside.upstream.file import FileUpstream
+from chunkside.upstream.gcs import Gcs, GcsEndpoint
 from chunkside.upstream.hops import Means, Store
 from chunkside.upstream.http import HttpUpstream
 from chunkside.upstream.reading import Files
@@ -48,6 +50,12 @@ def _chain(configured: ConfiguredRoute) -> Chain[Any] | None:
     match configured.upstream:
         case BucketAddress(scheme="s3"):
             return aws.find(is_required=is_required)
+        case BucketAddress(scheme="gs"):
+            return google.find(
+                is_required=is_required,
+                may_write=allows_writes(configured),
+                must_pay=configured.settings.upstream_requester_pays,
+            )
         case BucketAddress(scheme="az", account=account):
             file = configured.settings.upstream_auth_file if is_required else None
             return azure_secrets.find(account, file, is_required=is_required)
@@ -91,6 +99,9 @@ def _store(
     if is_azure(address):
         endpoint = AzureEndpoint(address.location, address.prefix.encode())
         return Azure(endpoint, means.chain, clock, observer)
+    if address.scheme == "gs":
+        pays = settings.upstream_requester_pays
+        return Gcs(GcsEndpoint(address.location, pays), means.chain, observer)
     return S3(_endpoint(address, settings), means.chain, clock, observer)
 
 

@@ -21,7 +21,7 @@ from tests.clients.digests import digest
 
 BUCKET = "data"
 
-Origin = Literal["files", "s3", "az"]
+Origin = Literal["files", "s3", "gcs", "az"]
 Sample = Literal["sparse", "image", "table", "file"]
 # A list of arrays is told from an array with a first axis.
 Read = Callable[[str], Any]
@@ -147,7 +147,7 @@ def _zarr_obstore_s3(url: str) -> Any:
     return _zarr_on(_s3_store(url, "sparse.zarr"))
 
 
-@reader("zarr over obstore, GCS", "zarr", "obstore", module="obstore")
+@reader("zarr over obstore, GCS", "zarr", "obstore", origin="gcs", module="obstore")
 def _zarr_obstore_gcs(url: str) -> Any:
     import obstore.store
 
@@ -233,6 +233,39 @@ def _pyarrow_adlfs(url: str) -> Any:
     store = adlfs.AzureBlobFileSystem(connection_string=_azure_at(url))
     with store.open(f"{BUCKET}/table.parquet") as file:
         return _columns(pyarrow.parquet.read_table(file, columns=["number", "value"]))
+
+
+@reader("zarr over gcsfs", "zarr", "gcsfs", origin="gcs", module="gcsfs")
+def _zarr_gcsfs(url: str) -> Any:
+    import zarr
+
+    options = _anonymous_gcsfs(url)
+    array = f"gs://{BUCKET}/sparse.zarr"
+    return _all(zarr.open_array(array, mode="r", zarr_format=3, storage_options=options))
+
+
+@reader("xarray over gcsfs", "xarray", "zarr", "gcsfs", origin="gcs", module="gcsfs")
+def _xarray_gcsfs(url: str) -> Any:
+    import xarray
+
+    options = _anonymous_gcsfs(url)
+    dataset = f"gs://{BUCKET}/dataset.zarr"
+    return xarray.open_zarr(dataset, chunks=None, storage_options=options)["t"].to_numpy()
+
+
+@reader("gcsfs", "gcsfs", origin="gcs", sample="file")
+def _gcsfs(url: str) -> Any:
+    import gcsfs
+
+    return gcsfs.GCSFileSystem(**_anonymous_gcsfs(url)).cat_file(f"{BUCKET}/table.parquet")
+
+
+def _anonymous_gcsfs(url: str) -> dict[str, Any]:
+    import os
+
+    # Else it asks by gRPC what kind of a bucket it is, for up to a minute.
+    os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
+    return {"token": "anon", "endpoint_url": url}
 
 
 @reader("xarray", "xarray", "zarr", "fsspec")
@@ -372,7 +405,7 @@ def _tensorstore_s3(url: str) -> Any:
     return _open_tensorstore("zarr3", kvstore)
 
 
-@reader("TensorStore, GCS", "tensorstore")
+@reader("TensorStore, GCS", "tensorstore", origin="gcs")
 def _tensorstore_gcs(url: str) -> Any:
     import os
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -21,6 +22,10 @@ from tests.support.azurite import ENVIRONMENT as AZURE_ENVIRONMENT
 from tests.support.azurite import PUBLIC, azurite
 from tests.support.azurite import upload as azure_upload
 from tests.support.browser import Page, chromium_version
+from tests.support.gcs import NOBODY, fake_gcs
+from tests.support.gcs import upload as google_upload
+from tests.support.google import PrivateStore, Tokens
+from tests.support.google_credentials import service_account
 from tests.support.http_client import exchange
 from tests.support.moto import moto, upload
 from tests.support.nginx import nginx
@@ -128,10 +133,6 @@ def samples(tmp_path_factory: pytest.TempPathFactory, python_with: Callable[[str
     root = tmp_path_factory.mktemp("samples")
     folder = root / BUCKET
     digests = run(python_with("icechunk"), "-m", "tests.clients.samples", folder)
-    # Where a client of Google's JSON interface looks for the same.
-    objects = root / "storage/v1/b" / BUCKET / "o"
-    objects.parent.mkdir(parents=True)
-    objects.symlink_to(folder)
     return Samples(root, folder, digests)
 
 
@@ -183,10 +184,35 @@ def az(
     return Pair(f"{url}/{AZURE_ACCOUNT}", running.enter_context(sidecar))
 
 
+@pytest.fixture(scope="module")
+def google(
+    samples: Samples,
+    running: ExitStack,
+    tmp_path_factory: pytest.TempPathFactory,
+    pytestconfig: pytest.Config,
+) -> str:
+    """An emulator of Google's store."""
+    program = find_client_program("fake-gcs-server", pytestconfig.rootpath)
+    assert program is not None
+    url = running.enter_context(fake_gcs(program, tmp_path_factory.mktemp("google")))
+    google_upload(url, BUCKET, samples.folder)
+    return url
+
+
+@pytest.fixture(scope="module")
+def gcs(google: str, running: ExitStack, tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    """It, and a sidecar that asks it as a store. It answers no condition with 304."""
+    flags = (*ANY_DISK, "--upstream-endpoint", google, "--metadata-ttl", "1h")
+    home = tmp_path_factory.mktemp("gcs")
+    sidecar = Sidecar("gs://", home / "cache", flags, NOBODY)
+    return Pair(google, running.enter_context(sidecar))
+
+
 _NEEDS = {
     "files": pytest.mark.server("nginx"),
     "s3": pytest.mark.client("moto"),
     "az": pytest.mark.client("azurite-blob"),
+    "gcs": pytest.mark.client("fake-gcs-server"),
 }
 
 
@@ -380,6 +406,69 @@ def test_an_array_of_a_container_is_warmed_and_told_of_by_its_own_url(
         assert told.returncode == 0 and f"/{BUCKET}/sparse.zarr" in told.stdout, told
     info = json.loads(exchange(sidecar.admin_url, "/info").body)
     assert info["upstream"] == f"az://{AZURE_ACCOUNT}/{BUCKET}"
+
+
+@pytest.fixture(scope="module")
+def google_bucket(
+    google: str, running: ExitStack, tmp_path_factory: pytest.TempPathFactory
+) -> Pair:
+    """A private bucket of Google's, and a sidecar that has a token for everybody."""
+    home = tmp_path_factory.mktemp("google_bucket")
+    tokens = running.enter_context(Tokens())
+    store = running.enter_context(PrivateStore(google, tokens))
+    flags = (*ANY_DISK, "--upstream-endpoint", store.url, "--metadata-ttl", "1h")
+    environment = service_account(home, tokens.url)
+    sidecar = Sidecar(f"gs://{BUCKET}", home / "cache", flags, environment)
+    return Pair(store.url, running.enter_context(sidecar))
+
+
+OF_GOOGLES_BUCKET = (
+    "zarr over fsspec",
+    "zarr shards over fsspec",
+    "zarr over obstore",
+    "zarr over obstore, GCS",
+    "zarr over gcsfs",
+    "xarray",
+    "xarray over gcsfs",
+    "TensorStore",
+    "TensorStore, GCS",
+    "gcsfs",
+    "GDAL, COG",
+    "Polars",
+)
+
+
+@pytest.mark.client("fake-gcs-server", "gcsfs", "obstore")
+@pytest.mark.parametrize("name", OF_GOOGLES_BUCKET, ids=slug)
+def test_googles_private_bucket_is_read_without_a_credential_and_once(
+    name: str, google_bucket: Pair, samples: Samples, python_with: Callable[[str], str]
+) -> None:
+    command = (python_with("icechunk"), "-m", "tests.clients.readers", name)
+    google_bucket.forget()
+    before = google_bucket.asked()
+    digests = run(*command, google_bucket.sidecar.url)["digests"]
+    cold = google_bucket.asked() - before
+    digests += run(*command, google_bucket.sidecar.url)["digests"]
+    assert digests == [samples.digests[READERS[name].sample]] * 2
+    assert_warm(cold, google_bucket.asked() - before - cold, frozenset())
+    assert exchange(google_bucket.origin, f"/{BUCKET}/sparse.zarr/zarr.json").status == 403
+
+
+@pytest.mark.client("fake-gcs-server", "gcsfs", "tensorstore")
+def test_what_one_client_of_google_s_has_read_answers_the_others(
+    google_bucket: Pair, samples: Samples, python_with: Callable[[str], str]
+) -> None:
+    google_bucket.forget()
+    names = ("TensorStore, GCS", "zarr over gcsfs", "zarr over obstore, GCS", "zarr over fsspec")
+    counts = [google_bucket.asked()]
+    for name in names:
+        command = (python_with("icechunk"), "-m", "tests.clients.readers", name)
+        digests = run(*command, google_bucket.sidecar.url)["digests"]
+        assert digests == [samples.digests["sparse"]]
+        counts.append(google_bucket.asked())
+    assert (counts[1] - counts[0])["chunk", "GET", "404"] > 0
+    for before, after in pairwise(counts[1:]):
+        assert not {each for each in after - before if each[0] == "chunk"}
 
 
 @dataclass(frozen=True)

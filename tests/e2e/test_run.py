@@ -12,6 +12,7 @@ import pytest
 from chunkside.settings.quantities import format_size_rounded
 from tests.plugins.requirements import find_client_program, find_python_with
 from tests.support.counting_proxy import CountingProxy, counting_proxy
+from tests.support.gcs import NOBODY, fake_gcs, make_bucket, put
 from tests.support.seaweedfs import ENVIRONMENT, seaweedfs, upload
 from tests.support.sidecar import run_command
 
@@ -147,6 +148,51 @@ def test_absences_are_asked_for_in_each_run_and_bodies_in_the_first(
 def test_a_command_finds_where_the_sidecar_is(store: CountingProxy, tmp_path: Path) -> None:
     assert run(sys.executable, HEARS, store, tmp_path) == "True"
     assert store.asked == []
+
+
+GCSFS = """
+import gcsfs
+fs = gcsfs.GCSFileSystem(token="anon", skip_instance_cache=True)
+assert fs.cat("era5/x/c/0") == b"body of the chunk"
+assert fs.cat(["era5/x/c/1", "era5/x/c/2"], on_error="omit") == {}
+print("read True")
+"""
+TENSORSTORE = """
+import tensorstore
+store = tensorstore.KvStore.open({"driver": "gcs", "bucket": "era5"}).result()
+assert store["x/c/0"] == b"body of the chunk"
+assert store.read("x/c/1").result().state == "missing"
+print("read True")
+"""
+
+
+@pytest.mark.client("fake-gcs-server", "gcsfs", "tensorstore")
+@pytest.mark.parametrize("script", [GCSFS, TENSORSTORE], ids=["gcsfs", "tensorstore"])
+def test_so_does_one_that_reads_google_s_store(
+    script: str,
+    tmp_path: Path,
+    python_with: Callable[[str], str],
+    pytestconfig: pytest.Config,
+) -> None:
+    file = tmp_path / "script.py"
+    file.write_text(script)
+    program = find_client_program("fake-gcs-server", pytestconfig.rootpath)
+    assert program is not None
+    with fake_gcs(program, tmp_path / "store") as url:
+        make_bucket(url, "era5")
+        put(url, "era5", "x/c/0", b"body of the chunk")
+        flags = ("--cache-dir", str(tmp_path / "cache"), "--min-free", "0", "--upstream", "gs://")
+        environment = NOBODY | {"STORAGE_EMULATOR_HOST": url}
+        asked = []
+        for _ in range(2):
+            command = (*flags, "--", python_with("icechunk"), str(file))
+            done = run_command("run", *command, env=environment)
+            assert (done.returncode, done.stdout) == (0, "read True\n"), done.stderr
+            told = re.search(r"chunkside: (\d+) requests .* asked (\d+) times", done.stderr)
+            assert told is not None, done.stderr
+            asked.append(int(told[2]))
+            assert int(told[1]) >= 2
+        assert 0 < asked[1] < asked[0]
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,7 @@ def test_a_wrong_value_is_refused_by_name(helm: str, value: str, told: str) -> N
         ((UPSTREAM, "auth.enabled=true", "auth.secretName=x"), "settings.allowed_clients"),
         (("upstream=s3://bucket",), "settings.allowed_clients"),
         (("upstream=az://acct/box",), "settings.allowed_clients"),
+        (("upstream=gs://bucket",), "settings.allowed_clients"),
         ((UPSTREAM, "ports.admin=8100"), "the same"),
         ((UPSTREAM, "settings.drain_time=29s"), "terminationGracePeriodSeconds"),
         ((UPSTREAM, "cache.type=persistentVolumeClaim"), "one volume for one pod"),

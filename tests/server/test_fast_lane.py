@@ -605,6 +605,66 @@ async def test_a_route_s_prefix_and_upstream_s_are_its_own(streets):
         assert port.routes[-1] == "/era5"
 
 
+async def test_of_a_bucket_what_it_admits_is_answered_at_once_and_nothing_else(streets):
+    street = await streets(route=lambda route: replace(route, admits=b"/a"))
+    _, is_taken = await street.ask(get(KEY))
+    assert is_taken
+    street = await streets()
+    other = b"/ab/c/0"
+    street.house.origin.put(other, SMALL_BODY, etag=b'"four"')
+    await street.bring(get(other))
+    assert await street.bring(get(other))
+    # The same is held where another route of its origin admits less.
+    narrow = replace(street.house.route, admits=b"/a")
+    street.lane.take([(narrow, AtOnce(street.house.edges))])
+    await street.know()
+    assert await street.bring(get(KEY))
+    assert not await street.bring(get(other))
+
+
+NAMES_AT_GOOGLES = (
+    (KEY, True),
+    (b"/a/c%2F0", True),
+    (b"/a/%63/0", True),
+    (b"/storage/v1/b/a/o/c%2F0?alt=media", True),
+    (b"/storage/v1/b/a/o/c%2F0?alt=media&tensorstore=5f", True),
+    (b"/download/storage/v1/b/a/o/c%2F0?alt=media", True),
+    (b"/download/storage/v1/b/a/o/c%2F9?alt=media", True),
+    (b"/storage/v1/b/a/o/c%2F..%2Fc%2F0?alt=media", False),
+    (b"/storage/v1/b/a/o/c%2F.%2F0?alt=media", False),
+    (b"/storage/v1/b/ab/o/c%2F0?alt=media", False),
+    (b"/storage/v1/b/a/o/c%2F0?alt=media&ifGenerationMatch=1", False),
+    (b"/storage/v1/b/a/o/c%2F0", False),
+    (b"/a/c%2F0%2F", False),
+    (b"/a/c%2F%2F0", False),
+    (b"/a/x%2F..%2Fc%2F0", False),
+    (b"/a%2Fc/0", False),
+    (b"/a/c%2F0?x", False),
+    (b"/a/c/0?", False),
+    (b"/a/c/0%", False),
+)
+
+
+@pytest.mark.parametrize("at", [b"", b"/google"])
+async def test_an_object_of_google_s_store_is_answered_at_once_by_each_of_its_names(streets, at):
+    ignored = frozenset({b"tensorstore"})
+    street = await streets(
+        route=lambda route: replace(route, admits=b"/a", is_googles=True, ignored_query=ignored)
+    )
+    if at:
+        own = replace(street.house.route, at=at, name=at.decode())
+        wide = replace(street.house.route, admits=None, is_googles=False)
+        street.lane.take([(each, AtOnce(street.house.edges)) for each in (own, wide)])
+        await street.know()
+    for target, is_taken in NAMES_AT_GOOGLES:
+        if not at:
+            await street.bring(get(target))
+            found = await street.ask(get(target))
+            assert found[1] == is_taken, target
+        else:
+            assert await street.bring(get(at + target)) == is_taken, target
+
+
 async def test_variants_answer_those_who_select_them(streets):
     street = await streets()
     bodies = {b"de": b"hallo", b"en": b"hello"}

@@ -126,6 +126,34 @@ def test_what_would_happen_is_told_of_a_bucket(tmp_path):
     assert any(each.startswith(words) for each in lines)
 
 
+def test_of_google_s_store_what_it_stamps_on_everything_does_not_count(tmp_path):
+    told = {"upstream": "gs://bucket", "cache_dir": str(tmp_path / "c")}
+
+    def words(**values):
+        lines = forecast(load_settings(told | values, {}), {}).lines
+        return [line.rpartition("; ")[2] for line in lines if "lifetimes: " in line]
+
+    ignored = "the origin's own are those of Chunkside-Cache-Control, else no-store in "
+    obeyed = "the origin's own are those of Chunkside-Cache-Control, else Cache-Control"
+    assert words() == [f"{ignored}Cache-Control"]
+    assert words(upstream_cache_control="obey") == words(profile="strict") == [obeyed]
+    assert words(upstream="s3://bucket") == words(upstream="http://host") == [obeyed]
+    del told["upstream"]
+    both = [
+        {"prefix": "/a", "upstream": "gs://bucket"},
+        {"prefix": "/b", "upstream": "gs://other", "upstream_cache_control": "obey"},
+    ]
+    assert words(routes=both) == [f"{ignored}Cache-Control", obeyed]
+
+
+@pytest.mark.parametrize("name", ["upstream_region", "upstream_addressing"])
+def test_what_is_of_s3_alone_is_refused_of_another_store(name):
+    value = {"upstream_region": "eu-west-1", "upstream_addressing": "path"}[name]
+    refuse_unfit_files(load_settings(BUCKET | {name: value}, {}))
+    with pytest.raises(ConfigurationError, match=rf"{name}.*left out with gs://"):
+        refuse_unfit_files(load_settings({"upstream": "gs://bucket", name: value}, {}))
+
+
 def test_another_word_is_refused_with_those_that_there_are():
     with pytest.raises(ConfigurationError, match="bearer or basic or header; did you mean bearer"):
         load_settings(HOME | {"upstream_auth": "baerer"}, {})
@@ -178,6 +206,22 @@ def test_one_route_s_credential_counts_for_the_port_of_all():
 def test_a_secret_in_the_clear_is_a_caution(upstream, is_told):
     told = cautions(load_settings({"upstream": upstream, **BEARER}, {}))
     assert ["reads the secret of upstream_auth_file" in line for line in told] == [True] * is_told
+
+
+@pytest.mark.parametrize(
+    ("values", "is_told"),
+    [
+        ({"upstream_endpoint": "http://emulator:4443"}, True),
+        ({"upstream_endpoint": "http://emulator:4443", "upstream_auth": "none"}, False),
+        ({"upstream_endpoint": "http://localhost:4443"}, False),
+        ({"upstream_endpoint": "https://emulator:4443"}, False),
+        ({"upstream_endpoint": "http://store:8333", "upstream": "s3://bucket"}, False),
+        ({}, False),
+    ],
+)
+def test_so_is_a_token_but_no_signature(values, is_told):
+    told = cautions(load_settings({"upstream": "gs://bucket"} | values, {}))
+    assert ["reads the token of Google's" in line for line in told] == [True] * is_told
 
 
 def test_check_says_what_is_sent_shown_and_followed(tmp_path):

@@ -65,6 +65,22 @@ def test_only_what_is_decided_here_leaves_the_way_to_the_origin_as_it_was(told, 
     assert same_way(route(), route(**told)) is is_same
 
 
+def test_what_a_token_may_do_goes_with_the_way() -> None:
+    """The others are built for reading alone."""
+    told = {"upstream": "gs://bucket"}
+    assert same_way(route(**told), route(**told, ttl=5))
+    assert not same_way(route(**told), route(**told, allow_writes=True))
+    nobody = told | {"upstream_auth": "none"}
+    assert same_way(route(**nobody), route(**nobody, allow_writes=True))
+
+
+def test_two_words_for_the_same_are_no_change() -> None:
+    told = {"upstream": "gs://bucket"}
+    assert other_answers([route(**told)], [route(**told, upstream_cache_control="ignore")]) == {}
+    fell = {"https://storage.googleapis.com:443": frozenset({"upstream_cache_control"})}
+    assert other_answers([route(**told)], [route(**told, upstream_cache_control="obey")]) == fell
+
+
 @pytest.mark.parametrize("name", AGREED)
 def test_what_answers_are_the_same_is_looked_at_where_routes_meet(name: str) -> None:
     value = OTHER_VALUES[name]

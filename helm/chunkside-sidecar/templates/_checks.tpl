@@ -16,8 +16,8 @@
 {{- if and $values.auth.enabled .nodeWide (not $values.settings.allowed_clients) -}}
 {{- fail "With auth.enabled whoever reaches the Service reads with that credential: set settings.allowed_clients to the networks that may, such as [10.0.0.0/8]" -}}
 {{- end -}}
-{{- if and .nodeWide (regexMatch "^(s3|az)://" (toString $values.upstream)) (not $values.settings.allowed_clients) -}}
-{{- fail "With s3:// or az:// whoever reaches the Service reads with what the cloud's chain of credentials finds: set settings.allowed_clients to the networks that may, such as [10.0.0.0/8]" -}}
+{{- if and .nodeWide (regexMatch "^(s3|gs|az)://" (toString $values.upstream)) (not $values.settings.allowed_clients) -}}
+{{- fail "With s3://, gs:// or az:// whoever reaches the Service reads with what the cloud's chain of credentials finds: set settings.allowed_clients to the networks that may, such as [10.0.0.0/8]" -}}
 {{- end -}}
 {{- if and (eq $values.cache.type "persistentVolumeClaim") (not $values.cache.persistentVolumeClaim.claimName) -}}
 {{- fail "cache.type=persistentVolumeClaim needs cache.persistentVolumeClaim.claimName" -}}

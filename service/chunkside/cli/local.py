@@ -22,6 +22,7 @@ from chunkside.cli.parsing import (
 )
 from chunkside.hangups import Hangups, end_when_told
 from chunkside.listening import open_ports
+from chunkside.settings.addresses import BucketAddress
 from chunkside.settings.cache_directory import locate_cache
 from chunkside.settings.derived import memory_limit, resolve_cache_size, resolve_memory_size
 from chunkside.settings.errors import ConfigurationError, NotAllowedError
@@ -95,9 +96,13 @@ def run(namespace: argparse.Namespace) -> int:
     flags = list(_flags_again(namespace))
     if settings.upstream is None and not settings.routes:
         flags += ["--upstream", "s3://"]
+    upstream = settings.upstream
+    is_googles = isinstance(upstream, BucketAddress) and upstream.scheme == "gs"
     # Where the command's own readers were led before.
-    told = os.environ  # environment: what botocore's own clients go by
+    told = os.environ  # environment: what the clouds' own clients go by
     elsewhere = told.get("AWS_ENDPOINT_URL_S3") or told.get("AWS_ENDPOINT_URL")
+    if is_googles:
+        elsewhere = told.get("STORAGE_EMULATOR_HOST")
     if settings.upstream_endpoint is None and elsewhere is not None:
         flags += ["--upstream-endpoint", elsewhere]
     for name in ("listen", "admin_listen"):
@@ -109,7 +114,7 @@ def run(namespace: argparse.Namespace) -> int:
     flags += ["--log-format", "console"]
     from chunkside.tools.run import run  # noqa: PLC0415 - other commands don't need it
 
-    return run(command, flags)
+    return run(command, flags, is_googles=is_googles)
 
 
 def _flags_again(namespace: argparse.Namespace) -> Iterator[str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from typing import Final
-from urllib.parse import unquote_to_bytes
+from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 _ERROR_CODE: Final = re.compile(rb"<Code>([^<]*)</Code>")
 CODES_OF_ABSENCE: Final = frozenset({b"NoSuchKey", b"BlobNotFound"})
@@ -15,8 +15,10 @@ _MESSAGE: Final = re.compile(rb"<Message>([^<]*)</Message>")
 _DETAILS: Final = b"<Details>"
 _ACTION: Final = re.compile(rb"\b[a-z0-9-]+:(?:[A-Z][A-Za-z]+|\*)")
 _NOT_AUTHORIZED: Final = b"not authorized to perform: s3:ListBucket "
-# Of all queries only these name the bytes of an object: S3's, and Azure's.
-_VERSIONS: Final = frozenset({b"versionId", b"versionid", b"snapshot"})
+_BAD_ENCODING: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+_UNCLEAR: Final = re.compile(rb"//|/\.\.?(?:/|$)|%00|%5C")
+# Of all queries only these name the bytes of an object: S3's, Google's, and Azure's.
+_VERSIONS: Final = frozenset({b"versionId", b"generation", b"versionid", b"snapshot"})
 
 # By which Azure is asked for what a container holds.
 _LISTS_A_CONTAINER: Final = {(b"restype", b"container"), (b"comp", b"list")}
@@ -60,6 +62,20 @@ def bucket_of(target: bytes) -> tuple[bytes, bytes]:
     path, mark, query = target.removeprefix(b"/").partition(b"?")
     bucket, slash, key = path.partition(b"/")
     return bucket, slash + key + mark + query
+
+
+def spelled_plainly(target: bytes) -> bytes:
+    """The target of the same key with nothing encoded that needs not be, where a store takes a key
+    for what it is decoded. As it is where what stands between may take it for another path.
+    """
+    path, mark, query = target.partition(b"?")
+    bucket, key = bucket_of(path)
+    if _BAD_ENCODING.search(key):
+        return target
+    plain = quote_from_bytes(unquote_to_bytes(key), safe="/!$&'()*+,;=:@").encode()
+    if _UNCLEAR.search(plain):
+        return target
+    return b"/" + bucket + plain + mark + query
 
 
 def has_key(target: bytes) -> bool:

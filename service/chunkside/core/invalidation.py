@@ -36,7 +36,7 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 def reach_of(request: Request, *, is_strict: bool) -> Write:
     """What an unsafe request changes."""
     path, _, query = request.target.partition(b"?")
-    if _is_ambiguous(path):
+    if request.changes_more or _is_ambiguous(path):
         return Write(is_broad=True, is_deep=request.method == "DELETE")
     if request.method in ("MOVE", "COPY"):
         return _with(request, request.fields.get(b"destination"))

@@ -25,7 +25,7 @@ class Request:
     `control`: what `Chunkside-Control` says: ask the origin anew, or leave the cache out of it.
     `probe`: what it asks if that is whether anything lies beneath a key.
     `own_space`: the client's own partition, where `key` lies in what all credentials share; None
-    where it lies there itself.
+    where it lies there itself. `changes_more`: if it is a write, of other objects than its key's.
     """
 
     method: str
@@ -39,6 +39,7 @@ class Request:
     probe: Probe | None = None
     own_space: Namespace | None = None
     host: bytes | None = None
+    changes_more: bool = False
 
     @property
     def absence_key(self) -> CacheKey:

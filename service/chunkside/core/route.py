@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from chunkside.core.buckets import is_admitted, is_of_an_object
+from chunkside.core.buckets import is_admitted, is_of_an_object, spelled_plainly
 from chunkside.core.cors import Pages
 from chunkside.core.credentials import (
     is_presigned,
@@ -17,19 +17,22 @@ from chunkside.core.credentials import (
 )
 from chunkside.core.decision import Refuse
 from chunkside.core.fields import Fields
+from chunkside.core.json_api import Named, content_read, named_by
 from chunkside.core.key import (
     ALL_CREDENTIALS,
     CacheKey,
     ClientCredentials,
     KeyClass,
     Namespace,
+    Object,
     classify,
     key_target,
     leaves_its_root,
+    object_path,
     origin_target,
 )
 from chunkside.core.listing import probe_of
-from chunkside.core.request import Control, Request
+from chunkside.core.request import SAFE_METHODS, Control, Request
 from chunkside.core.verbatim import host_asked_by, may_name_a_bucket, names_signed, own_name
 
 # Framing and expectations belong to one connection; Host is the origin's own, or goes by itself.
@@ -53,8 +56,9 @@ class Route:
     read whatever the origin says of it; None where that is the origin's to say. `identity` names
     the sidecar's own credential, "" for none. `admits`: of an object store, whose targets begin
     with the bucket, what they begin with here: "" for all, `/bucket`, or `/bucket/prefix`; None of
-    any other origin. `own_range`: the field that goes before Range there, "" for none.
-    `preserves_host`: the origin verifies what clients sign.
+    any other origin. `is_googles`: whether that store is Google's, which has another interface,
+    too, and takes keys for what they are decoded. `own_range`: the field that goes before Range
+    there, "" for none. `preserves_host`: the origin verifies what clients sign.
     """
 
     name: str
@@ -70,6 +74,7 @@ class Route:
     client_credentials: ClientCredentials = "partition"
     identity: str = ""
     admits: bytes | None = None
+    is_googles: bool = False
     own_range: bytes = b""
     preserves_host: bool = False
 
@@ -94,10 +99,10 @@ class Route:
             return bad_target("The target must be a path that begins with /, in UTF-8 at most.")
         if b"#" in raw_target:
             return bad_target("A target has no fragment: send # as %23.")
-        if self.admits and not is_admitted(self.admits, target[len(self.prefix) :]):
-            return self._not_admitted()
-        if leaves_its_root(target[len(self.scope) :]):
-            return bad_target("Dot segments in the target climb above the upstream's prefix.")
+        named = self._named(target)
+        refused = self._out_of_scope(target, named)
+        if refused is not None:
+            return refused
         control = fields.combined(_CONTROL).strip(b" \t").lower()
         if control and control not in _CONTROLS:
             return Refuse(
@@ -118,11 +123,14 @@ class Route:
             if self.admits is not None and has_body and is_sent_in_signed_chunks(fields):
                 return _UNDECODED
             fields = stripped(fields, self.credential_names, has_body=has_body)
-        is_verbatim = is_signed(target, fields)
-        fields = fields if is_verbatim else _with_range(fields, self.own_range)
+        has_signature = is_signed(target, fields)
+        fields = fields if has_signature else _with_range(fields, self.own_range)
+        known_by = target if method in SAFE_METHODS else self._written(target, named)
+        if method in ("GET", "HEAD") and not has_signature:
+            target, known_by = self._read(target, named)
         space, own_space = self._spaces(fields, host)
-        target_of_key = key_target(target, self.ignored_query)
-        key_class = self.classify(target)
+        target_of_key = key_target(known_by, self.ignored_query)
+        key_class = self.classify(known_by)
         probe = None
         if key_class == "listing":
             # What it tells of is an absence.
@@ -134,12 +142,65 @@ class Route:
             key=CacheKey(space, target_of_key),
             key_class=key_class,
             has_body=has_body,
-            is_signed=is_verbatim,
+            is_signed=has_signature,
             control=_CONTROLS.get(control),
             probe=probe,
             own_space=own_space,
             host=host,
+            changes_more=named is not None and not named.is_object,
         )
+
+    def _named(self, target: bytes) -> Named | None:
+        return named_by(target[len(self.prefix) :]) if self.is_googles else None
+
+    def _out_of_scope(self, target: bytes, named: Named | None) -> Refuse | None:
+        """`named`: what a target is about that isn't in path style."""
+        in_store = target[len(self.prefix) :]
+        if named is not None and named.is_ambiguous:
+            return bad_target("A key with dot segments is asked for by its path, /bucket/key.")
+        place = self._plain(in_store if named is None else named.place)
+        if self.admits and not is_admitted(self.admits, place):
+            return self._not_admitted()
+        if leaves_its_root(target[len(self.scope) :] if named is None else in_store):
+            return bad_target("Dot segments in the target climb above the upstream's prefix.")
+        return None
+
+    def _read(self, target: bytes, named: Named | None) -> tuple[bytes, bytes]:
+        """The target to send, and the one it is known by: an object's bytes have one name here."""
+        if named is None:
+            return target, self._plain(target)
+        read = content_read(target, named, self.ignored_query)
+        return (target, target) if read is None else (read, self._plain(read))
+
+    def _written(self, target: bytes, named: Named | None) -> bytes:
+        """What a write's target is known by."""
+        return named.place if named is not None and named.is_object else target
+
+    def _plain(self, target: bytes) -> bytes:
+        return spelled_plainly(target) if self.is_googles else target
+
+    def plainly_read(self, data_port_target: bytes) -> bytes | None:
+        """What a GET of a target without a signature is known by, where targets have other names
+        than that; None where this isn't told at once. Raises ValueError as `origin_path`.
+        """
+        if not self.is_googles:
+            return None
+        target = self.origin_path(data_port_target)
+        named = self._named(target)
+        if named is None:
+            return self._plain(target)
+        if named.is_ambiguous:
+            return None
+        read = content_read(target, named, self.ignored_query)
+        return None if read is None else self._plain(read)
+
+    def object_of(self, data_port_target: bytes) -> Object:
+        """The object that a target as sent to the data port names. Raises ValueError where that is
+        no path of this route.
+        """
+        target = self.origin_path(data_port_target)
+        named = self._named(target)
+        return Object(self.location, object_path(self._written(target, named)))
 
     def _host_handed_on(self, raw_target: bytes, fields: Fields) -> bytes | None:
         """The client's own Host, where it signed that, or may mean a bucket by it."""
@@ -150,9 +211,10 @@ class Route:
 
     def classify(self, target: bytes) -> KeyClass:
         """The class of a target as sent to the origin."""
-        in_store = target[len(self.prefix) :]
-        if self.admits is not None and not is_of_an_object(in_store, self.ignored_query):
-            return "listing"
+        if self.admits is not None:
+            in_store = target[len(self.prefix) :]
+            if not is_of_an_object(in_store, self.ignored_query) or self._named(target):
+                return "listing"
         return classify(target, self.metadata_names)
 
     def _not_admitted(self) -> Refuse:

@@ -22,7 +22,7 @@ from chunkside.core.entry import Now, Part, Stored
 from chunkside.core.fields import Fields
 from chunkside.core.freshness import Said
 from chunkside.core.heads import head_of, head_of_absence
-from chunkside.core.key import KeyClass, class_of_path, has_dot_segment
+from chunkside.core.key import KeyClass, class_of_path
 from chunkside.core.request import Request
 from chunkside.core.route import Route
 from chunkside.core.routes import Routes
@@ -30,9 +30,9 @@ from chunkside.gateway.at_once import Absence, AtOnce, Bytes, Kept, Sitting
 from chunkside.gateway.ports import Clock
 from chunkside.server.head import Begun, begin_head, end_head, head_from_store
 from chunkside.server.observer import RequestObserver, Series, TargetObserver, Unwatched
+from chunkside.server.plain_target import is_plain_path, known_by
 from chunkside.server.request_lines import RequestLines
 
-_PLAIN_TARGET: Final = re.compile(rb"/[A-Za-z0-9._~!$&'()*+,;=:@/-]*")
 _RANGE: Final = re.compile(
     rb"(?:^|(?<=\r\n))range: (bytes=(?:[0-9]{1,18}-[0-9]{0,18}|-[0-9]{1,18}))\r\n", re.IGNORECASE
 )
@@ -136,6 +136,7 @@ class FastLane:
         self._overlooks_ids = all(
             route.credential_names.isdisjoint(_ID_NAMES) for route in self._routes
         )
+        self._has_other_names = any(route.is_googles for route in self._routes)
         # By header block; None for what the full parser has to see each time.
         self._known: dict[bytes, _Seats | None] = {}
         self._answers: dict[bytes, _Answer] = {}
@@ -196,15 +197,16 @@ class FastLane:
         *,
         is_traced: bool,
     ) -> bool:
-        if _PLAIN_TARGET.fullmatch(target) is None or target[-1:] == b"/":
-            return False
-        if b"/." in target and (has_dot_segment(target) or b".." in target):
+        is_plain = is_plain_path(target)
+        if not is_plain and not self._has_other_names:
             return False
         route = self._only_route or self._routes.choose(target)
         sitting = seats.get(route.name) if isinstance(route, Route) else None
         if sitting is None or not isinstance(route, Route):
             return False
-        asked = route.origin_path(target) if route.prefix or route.at else target
+        asked = known_by(route, target, is_plain=is_plain)
+        if asked is None:
+            return False
         key_class, now = class_of_path(asked, route.metadata_names), self._clock.now()
         found = self._at_once[route.name].find(sitting, asked, key_class, range_value, now)
         if found is None or (is_traced and isinstance(found, Bytes) and found.stored.variant):
@@ -377,7 +379,8 @@ class FastLane:
         if route.pages is not None:
             # Its answers tell each page another thing.
             return None
-        request = route.request("GET", (route.at or b"") + b"/c/0", fields, has_body=False)
+        admitted = route.at + (route.admits or b"") + b"/c/0"
+        request = route.request("GET", admitted, fields, has_body=False)
         if not isinstance(request, Request):
             return None
         return self._at_once[route.name].sit(request)

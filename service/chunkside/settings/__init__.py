@@ -48,7 +48,7 @@ from chunkside.settings.own_credential import (
 from chunkside.settings.quantities import Percent
 from chunkside.settings.reloading import differing, other_answers, same_way, taken_up
 from chunkside.settings.route_settings import RouteSettings
-from chunkside.settings.routes import ConfiguredRoute, path_of
+from chunkside.settings.routes import ConfiguredRoute, obeys_origin, path_of
 from chunkside.settings.sources import load_settings, require_routes
 from chunkside.settings.table import settings_reference, settings_table
 
@@ -77,6 +77,7 @@ __all__ = [
     "locate_cache",
     "may_sign",
     "memory_limit",
+    "obeys_origin",
     "open_cache",
     "other_answers",
     "path_of",

@@ -10,7 +10,6 @@ from chunkside.settings.addresses import (
     OriginAddress,
     TcpAddress,
     UpstreamAddress,
-    is_azure,
 )
 from chunkside.settings.model import Settings
 from chunkside.settings.own_credential import (
@@ -20,6 +19,7 @@ from chunkside.settings.own_credential import (
     may_sign,
     shows_certificate,
 )
+from chunkside.settings.routes import ConfiguredRoute
 from chunkside.settings.sources import require_routes
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
@@ -59,10 +59,11 @@ def cautions(settings: Settings) -> list[str]:
                 f"{label}upstream is http:// and not on this machine: whoever is on the way there "
                 "reads the secret of upstream_auth_file"
             )
-        if is_azure(route.upstream) and may_sign(route) and _goes_in_the_clear(route.upstream):
+        if _bears_token(route) and _goes_in_the_clear(route.upstream):
             told.append(
                 f"{label}upstream_endpoint is http:// and not on this machine: whoever is on the "
-                "way there reads the tokens and SAS that are sent to it"
+                "way there reads the tokens and SAS that are sent to it; upstream_auth=none sends "
+                "none"
             )
         if own.upstream_cert_file is not None and not shows_certificate(route):
             told.append(f"{label}upstream is no https://: upstream_cert_file is shown to nobody")
@@ -81,6 +82,13 @@ def cautions(settings: Settings) -> list[str]:
             and route.upstream.location in _locations(address.host, address.port)
         ]
     return told
+
+
+def _bears_token(route: ConfiguredRoute) -> bool:
+    """Whether what a cloud's chain finds is sent itself, and doesn't just sign."""
+    upstream = route.upstream
+    is_sent = isinstance(upstream, BucketAddress) and upstream.scheme in ("gs", "az")
+    return may_sign(route) and is_sent
 
 
 def _goes_in_the_clear(upstream: OriginAddress) -> bool:

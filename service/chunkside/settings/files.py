@@ -121,6 +121,8 @@ def _look_at_cloud(route: ConfiguredRoute) -> None:
         )
     if not scheme:
         return
+    if scheme != "s3":
+        _refuse_what_is_of_s3(route.settings, scheme)
     cloud = CLOUDS[scheme]
     if auth_kind(route.settings) is not None:
         allowed = f"auto, {cloud.auth} or none with {scheme}://"
@@ -129,3 +131,9 @@ def _look_at_cloud(route: ConfiguredRoute) -> None:
     if needs_library and not cloud.is_installed:
         allowed = f"{told} where {cloud.library} is installed: pip install 'chunkside[{told}]'"
         raise _Unfit("upstream_auth", allowed, f"{cloud.library} is not installed")
+
+
+def _refuse_what_is_of_s3(own: RouteSettings, scheme: str) -> None:
+    for name in ("upstream_region", "upstream_addressing"):
+        if getattr(own, name) not in (None, "auto"):
+            raise _Unfit(name, f"left out with {scheme}://", "it is for s3://")

@@ -37,7 +37,7 @@ from chunkside.settings.quantities import format_duration
 from chunkside.settings.quantities import format_size_rounded as shown_size
 from chunkside.settings.reloading import NEED_A_RESTART
 from chunkside.settings.route_settings import RouteSettings
-from chunkside.settings.routes import ConfiguredRoute, path_of
+from chunkside.settings.routes import ConfiguredRoute, obeys_origin, path_of
 from chunkside.settings.sources import require_routes
 from chunkside.store.filesystem import Chosen, Filesystem, MemoryOnly, Volume, measure
 
@@ -78,7 +78,10 @@ def forecast(
     except ConfigurationError as problem:
         problems.append(problem)
     lines.append(f"SIGHUP: all is read anew but {', '.join(NEED_A_RESTART)}")
-    lines += [f"{label}{_lifetimes(own)}" for label, own in _each(settings)]
+    lines += [
+        f"{label}{_lifetimes(own, obeys=obeys)}"
+        for obeys, (label, own) in zip(_obeying(settings), _each(settings), strict=True)
+    ]
     return Forecast(tuple(lines), tuple(problems))
 
 
@@ -175,6 +178,12 @@ def _each(settings: Settings) -> list[tuple[str, RouteSettings]]:
     return [(f"route {route.prefix}: ", route.settings) for route in require_routes(settings)]
 
 
+def _obeying(settings: Settings) -> list[bool]:
+    if not settings.routes:
+        return [obeys_origin(settings.upstream, settings)]
+    return [obeys_origin(each.upstream, each.settings) for each in require_routes(settings)]
+
+
 def _storage(settings: Settings, choice: Chosen | MemoryOnly, cgroup_root: Path) -> list[str]:
     warnings = [f"warning: {warning}" for warning in choice.warnings]
     if isinstance(choice, MemoryOnly):
@@ -218,11 +227,10 @@ def _budget(settings: Settings, budget: int) -> list[str]:
     return lines
 
 
-def _lifetimes(settings: RouteSettings) -> str:
+def _lifetimes(settings: RouteSettings, *, obeys: bool) -> str:
     absences = _absences(settings)
     bodies = f"bodies {format_duration(settings.ttl)} where the origin says nothing"
     metadata = f"metadata {format_duration(settings.metadata_ttl)} at most"
-    obeys = settings.upstream_cache_control == "obey"
     plain = "Cache-Control" if obeys else "no-store in Cache-Control"
     told = ", else ".join([*settings.targeted_cache_control, plain])
     return f"lifetimes: {bodies}, {absences}, {metadata}; the origin's own are those of {told}"

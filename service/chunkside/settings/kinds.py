@@ -278,6 +278,11 @@ Profile = Annotated[
     PlainValidator(quantities.choice_parser("default", "strict", "archive")),
     Shape("default|strict|archive"),
 ]
+AutoCacheControl = Annotated[
+    Literal["auto", "obey", "ignore"],
+    PlainValidator(quantities.choice_parser("auto", "obey", "ignore")),
+    Shape("auto|obey|ignore"),
+]
 CacheControl = Annotated[
     Literal["obey", "ignore"],
     PlainValidator(quantities.choice_parser("obey", "ignore")),

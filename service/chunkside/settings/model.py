@@ -48,8 +48,8 @@ class _SidecarSettings(BaseSettings):
     upstream: Upstream = Field(
         default=None,
         description="Origin: an `http://` or `https://` URL with an optional path prefix, `s3://` "
-        "with an optional bucket and prefix, `az://ACCOUNT` with an optional container and prefix, "
-        "or `file://` and the absolute path of a directory. Required unless `routes`",
+        "or `gs://` with an optional bucket and prefix, `az://ACCOUNT` with an optional container "
+        "and prefix, or `file://` and the absolute path of a directory. Required unless `routes`",
     )
     routes: Routes = Field(
         default=(),

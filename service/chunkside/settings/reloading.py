@@ -7,8 +7,9 @@ from typing import Final
 
 from chunkside.settings.addresses import BucketAddress
 from chunkside.settings.model import Settings
+from chunkside.settings.own_credential import may_sign
 from chunkside.settings.route_settings import RouteSettings
-from chunkside.settings.routes import ConfiguredRoute, agreed, lead_to_the_same
+from chunkside.settings.routes import ConfiguredRoute, agreed, lead_to_the_same, value_of
 
 NEED_A_RESTART: Final = (
     *("listen", "admin_listen", "loop", "cache_dir", "cache_size", "marker_reserve"),
@@ -39,9 +40,7 @@ def taken_up(running: Settings, told: Settings) -> tuple[Settings, tuple[str, ..
 def differing(one: ConfiguredRoute, other: ConfiguredRoute) -> frozenset[str]:
     """Names of the settings in which two routes differ."""
     return frozenset(
-        name
-        for name in RouteSettings.model_fields
-        if getattr(one.settings, name) != getattr(other.settings, name)
+        name for name in RouteSettings.model_fields if value_of(one, name) != value_of(other, name)
     )
 
 
@@ -50,7 +49,11 @@ def same_way(one: ConfiguredRoute, other: ConfiguredRoute) -> bool:
     is_same_origin = one.upstream.location == other.upstream.location
     # Of one place, each account has a secret of its own.
     is_same_account = _account_of(one) == _account_of(other)
-    return is_same_origin and is_same_account and differing(one, other) <= DECIDED_HERE
+    differs = differing(one, other)
+    if may_sign(one) and "allow_writes" in differs:
+        # What the cloud is asked for a token that may do.
+        return False
+    return is_same_origin and is_same_account and differs <= DECIDED_HERE
 
 
 def _account_of(route: ConfiguredRoute) -> str:

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from chunkside.settings.kinds import (
     AbsentStatuses,
     Addressing,
+    AutoCacheControl,
     AutoSize,
     AutoSwitch,
     CacheControl,
@@ -83,10 +84,11 @@ class RouteSettings(BaseModel):
         description="For how long a stale body with a validator may stand in for an origin that "
         "fails; never an absence. The origin's own `stale-if-error` goes before",
     )
-    upstream_cache_control: CacheControl = Field(
-        default="obey",
+    upstream_cache_control: AutoCacheControl = Field(
+        default="auto",
         description="`Cache-Control` and `Expires` of bodies: `obey`, or `ignore` all but "
-        "`no-store` (GCS stamps `private, max-age=0` on every private object)",
+        "`no-store`; `auto`: `ignore` for `gs://` (it stamps `private, max-age=0` on every private "
+        "object), else `obey`",
     )
     client_cache_control: CacheControl = Field(
         default="ignore",
@@ -113,7 +115,7 @@ class RouteSettings(BaseModel):
         description="What clients bring in `credential_headers`. `partition`: what was learned "
         "with one answers only that one; `strip`: it is removed, and all share what is stored; "
         "`share`: it is forwarded, bodies are shared, absences are not; `auto`: `strip` with "
-        "`upstream_auth` and for `s3://` and `az://`, else `partition`",
+        "`upstream_auth` and for `s3://`, `gs://` and `az://`, else `partition`",
     )
     credential_headers: HeaderNames = Field(
         default=(
@@ -140,9 +142,10 @@ class RouteSettings(BaseModel):
         default="auto",
         description="The sidecar's own credential, in the place of what clients bring: `bearer`, "
         "`basic` or `header`, from `upstream_auth_file`; `aws`: requests to `s3://` are signed "
-        "with what AWS's own chain of credentials finds; `azure`: requests to `az://` bear what "
-        "`upstream_auth_file`, the environment or Azure's own chain gives; `none`; `auto`: `aws` "
-        "for `s3://` and `azure` for `az://` where these find any, else none",
+        "with what AWS's own chain of credentials finds; `gcp`: those to `gs://` bear a token that "
+        "Google's finds; `azure`: those to `az://` bear what `upstream_auth_file`, the environment "
+        "or Azure's own chain gives; `none`; `auto`: the store's own where that finds any, else "
+        "none",
     )
     upstream_auth_file: File = Field(
         default=None,
@@ -152,7 +155,7 @@ class RouteSettings(BaseModel):
     )
     upstream_endpoint: Endpoint = Field(
         default=None,
-        description="Where the store of `s3://` or `az://` answers, if that isn't the cloud's own: "
+        description="Where the store of `s3://`, `gs://` or `az://` answers, if not the cloud's: "
         "an `http://` or `https://` URL without a path",
     )
     upstream_region: Region = Field(
@@ -167,7 +170,8 @@ class RouteSettings(BaseModel):
     )
     upstream_requester_pays: Switch = Field(
         default=False,
-        description="Tell the store of `s3://` that who asks pays for it (`x-amz-request-payer`)",
+        description="Tell the store that who asks pays for it: `x-amz-request-payer` for `s3://`, "
+        "`x-goog-user-project` with the credentials' project for `gs://`",
     )
     preserve_host: Switch = Field(
         default=False,

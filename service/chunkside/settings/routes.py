@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Final
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -190,7 +190,7 @@ def refuse_disagreement(routes: Iterable[ConfiguredRoute], source: str | None) -
         if not lead_to_the_same(one.upstream, other.upstream):
             continue
         for name in agreed(one.settings):
-            held, differing = getattr(one.settings, name), getattr(other.settings, name)
+            held, differing = value_of(one, name), value_of(other, name)
             if held != differing and (name != "profile" or "strict" in (held, differing)):
                 raise ConfigurationError(
                     f"routes[{other.prefix}].{name}",
@@ -213,6 +213,23 @@ def path_of(route: ConfiguredRoute) -> str:
     upstream = route.upstream
     below = upstream.scope if isinstance(upstream, BucketAddress) else ""
     return route.prefix.removesuffix("/") + below + "/"
+
+
+def obeys_origin(upstream: OriginAddress | None, settings: RouteSettings) -> bool:
+    """Whether `Cache-Control` of bodies counts. Google's store stamps `private, max-age=0` on all
+    that isn't public.
+    """
+    setting = settings.upstream_cache_control
+    if setting != "auto":
+        return setting == "obey"
+    return not (isinstance(upstream, BucketAddress) and upstream.scheme == "gs")
+
+
+def value_of(route: ConfiguredRoute, name: str) -> Any:
+    """What holds of a route's setting: two that mean the same may be told in different words."""
+    if name == "upstream_cache_control":
+        return "obey" if obeys_origin(route.upstream, route.settings) else "ignore"
+    return getattr(route.settings, name)
 
 
 def lead_to_the_same(one: OriginAddress, other: OriginAddress) -> bool:

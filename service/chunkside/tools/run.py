@@ -26,13 +26,18 @@ _PASSED_ON: Final = (signal.SIGTERM, signal.SIGHUP)
 _NEAR: Final = "localhost,127.0.0.1,::1"
 _LOOK_SECONDS: Final = 0.05
 _MOST_LOOKS: Final = 100
+_OF_S3: Final = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
+_OF_GOOGLES: Final = ("STORAGE_EMULATOR_HOST", "TENSORSTORE_GCS_HTTP_URL")
+# Before it reads, gcsfs asks by gRPC what kind of a bucket it is, and waits for long.
+_NO_GRPC: Final = "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"
 
 
-def run(command: Sequence[str], flags: Sequence[str]) -> int:
-    """Gives the command's exit code. `flags`: of `chunkside serve`."""
+def run(command: Sequence[str], flags: Sequence[str], *, is_googles: bool = False) -> int:
+    """Gives the command's exit code. `flags`: of `chunkside serve`. `is_googles`: the store is."""
+    told = os.environ  # environment: handed on
     try:
         with child(flags) as sidecar:
-            code = _carry_out(command, led_to(sidecar.url, os.environ))  # environment: handed on
+            code = _carry_out(command, led_to(sidecar.url, told, is_googles=is_googles))
             _tell_saved(sidecar)
             return code
     except SidecarError as error:
@@ -40,20 +45,15 @@ def run(command: Sequence[str], flags: Sequence[str]) -> int:
         return error.exit_code
 
 
-def led_to(url: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """What leads S3 readers to a sidecar, and everybody past proxies to it."""
+def led_to(url: str, environment: Mapping[str, str], *, is_googles: bool = False) -> dict[str, str]:
+    """What leads readers of S3, or of Google's store, to a sidecar, and all past proxies to it."""
     near = {
         name: ",".join(filter(None, (environment.get(name), _NEAR)))
         for name in ("NO_PROXY", "no_proxy")
     }
-    return {
-        **environment,
-        **near,
-        "AWS_ENDPOINT_URL": url,
-        "AWS_ENDPOINT_URL_S3": url,
-        "AWS_ALLOW_HTTP": "true",
-        "CHUNKSIDE_URL": url,
-    }
+    leads = dict.fromkeys(_OF_GOOGLES if is_googles else _OF_S3, url)
+    leads |= {_NO_GRPC: "false"} if is_googles else {"AWS_ALLOW_HTTP": "true"}
+    return {**environment, **near, **leads, "CHUNKSIDE_URL": url}
 
 
 def saved(totals: Totals) -> str:

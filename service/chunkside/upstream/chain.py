@@ -111,15 +111,16 @@ class Chain(Generic[T]):
 
     async def secret_after(self, refused: T) -> T | None:
         """What the chain finds in the place of what a store refused; None if nothing else."""
-        if self._held() == refused:
+        if self.held() == refused:
             # What runs may bring others, or the same once more.
             await self._wait()
-        if self._held() == refused:
+        if self.held() == refused:
             self._look(is_anew=True)
             await self._wait()
-        return None if self._held() == refused else self._held()
+        return None if self.held() == refused else self.held()
 
-    def _held(self) -> T | None:
+    def held(self) -> T | None:
+        """What there is by now, be it of use or not."""
         return None if self._found is None else self._found.secret
 
     def _expires_within(self, seconds: int) -> bool:

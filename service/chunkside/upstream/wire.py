@@ -9,7 +9,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -42,6 +42,7 @@ _SKIPPED_BYTES: Final = 64 << 10
 _SKIP_SECONDS: Final = 1.0
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
 _BODILESS: Final = frozenset({204, 304})
+_MEDIA_TYPE: Final = frozenset({b"content-type"})
 _TOKEN: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # A name may be as long as a field: those that no server sends are not kept in memory.
 _LONGEST_USUAL_NAME: Final = 64
@@ -291,6 +292,12 @@ class HttpResponse:
                 if len(self._ahead) > most:
                     break
         return self._ahead if len(self._ahead) <= most else None
+
+    def replace_body(self, body: bytes, media_type: bytes) -> None:
+        """Has an answer that was read to its end say something else."""
+        fields = self.head.fields.without(_MEDIA_TYPE).plus((b"Content-Type", media_type))
+        self.head = replace(self.head, fields=fields, length=len(body))
+        self._ahead = body
 
     async def chunks(self) -> AsyncIterator[bytes]:
         ahead, self._ahead = self._ahead, b""
