@@ -71,10 +71,11 @@ class Edges:
     They are never changed: a route with other settings stands on other ones. `is_outdated` says
     that what was asked for under these settings may not be stored any more.
 
-    `write_seconds`: the longest that a write may take. `most_orphans`: fills that go on after all
-    who waited for them have left; each may hold a connection. `audit_share`: of hits, which are
-    asked for again. `only_observes`: readers are answered by the origin each time. `root`: what all
-    targets begin with that the route admits.
+    `read_seconds`: the longest that the answer to a read may take to begin; `write_seconds`: that a
+    write may take. `most_orphans`: fills that go on after all who waited for them have left; each
+    may hold a connection. `audit_share`: of hits, which are asked for again. `only_observes`:
+    readers are answered by the origin each time. `root`: what all targets begin with that the route
+    admits.
     """
 
     index: Index
@@ -84,6 +85,7 @@ class Edges:
     upstream: Upstream
     clock: Clock
     observer: Observer
+    read_seconds: float = 25.0
     write_seconds: float = 300.0
     most_orphans: int = 64
     audit_share: float = 0.0

@@ -18,7 +18,7 @@ from enum import Enum, auto
 from itertools import count, islice
 from typing import Final
 
-from chunkside.arrays.chunk_keys import is_chunk_of, own_documents
+from chunkside.arrays.chunk_keys import forms_of, own_documents, own_form
 from chunkside.core.buckets import has_key
 from chunkside.core.decision import Fill, Forward
 from chunkside.core.entry import Absent, Held, Selected
@@ -43,11 +43,10 @@ _NOT_READ: Final = frozenset({401, 403, 404, 410})
 
 
 class _Told(Enum):
-    """What an answer to the question for a document is: that of the chunk's own array; none that
-    tells of it; or none at all.
+    """What an answer to the question for a document is that is not of the chunk's own array: of
+    another, if of any; or none that tells of it.
     """
 
-    OWN = auto()
     NOT_OWN = auto()
     NOTHING = auto()
 
@@ -67,13 +66,18 @@ class _Standing:
 
 @dataclass(slots=True)
 class _Place:
-    """The highest directory in which the document may lie. `unknown`: the standing of documents
-    that nobody has found yet. `users`: how many have a turn here, or wait for one.
+    """The highest directory in which the document may lie, for keys of one form. `unknown`: the
+    standing of documents that nobody has found yet. `users`: how many have a turn here, or wait for
+    one.
     """
 
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     unknown: _Standing = field(default_factory=_Standing)
     users: int = 0
+
+
+# Keys of one form are chunks of one array, or none is: what a check finds holds for all of them.
+_Name = tuple[CacheKey, bytes]
 
 
 class Refusals:
@@ -85,22 +89,29 @@ class Refusals:
         self._edges = edges
         self._waiting = waiting
         self._numbers = count(1)
-        self._places: OrderedDict[CacheKey, _Place] = OrderedDict()
+        self._places: OrderedDict[_Name, _Place] = OrderedDict()
         # Documents that told of a refused chunk's array.
-        self._known: OrderedDict[CacheKey, _Standing] = OrderedDict()
+        self._known: OrderedDict[_Name, _Standing] = OrderedDict()
+        # When any was refused of which nothing else is remembered.
+        self._forgotten_at = float("-inf")
 
-    async def hid_absence(self, request: Request) -> bool:
-        """Whether a refusal of `request`, which has just arrived, was that of a missing key."""
+    async def hid_absence(self, request: Request, within_seconds: float) -> bool:
+        """Whether a refusal of `request`, which has just arrived, was that of a missing key. What
+        takes longer to tell is not proved.
+        """
         arrived = next(self._numbers)
         documents = self._documents(request)
         if not documents:
             return False
-        async with self._turn(documents) as place:
-            known = next((each for each in documents if each.absence_key in self._known), None)
-            standing = place.unknown if known is None else self._known[known.absence_key]
-            if standing.number > arrived:
-                return standing.is_good
-            return await self._check(request, standing, known, documents)
+        try:
+            async with asyncio.timeout(within_seconds), self._turn(request, documents) as place:
+                known = self._known_among(documents, request)
+                standing = self._unknown(place) if known is None else self._known[known[1]]
+                if standing.number > arrived:
+                    return standing.is_good
+                return await self._check(request, standing, known, documents)
+        except TimeoutError:
+            return False
 
     def _documents(self, request: Request) -> list[Request]:
         """What asks for each that may be the array's own, with the credential of `request`."""
@@ -123,12 +134,28 @@ class Refusals:
         entry = self._edges.known_of(document)
         return entry is None or isinstance(entry, Absent)
 
+    def _known_among(
+        self, documents: Sequence[Request], request: Request
+    ) -> tuple[Request, _Name] | None:
+        """The document that told of an array with such keys, if one did."""
+        for document in documents:
+            for form in forms_of(_path(request), _path(document)):
+                name = document.absence_key, form
+                if name in self._known:
+                    return document, name
+        return None
+
+    def _unknown(self, place: _Place) -> _Standing:
+        standing = place.unknown
+        standing.refused_at = max(standing.refused_at, self._forgotten_at)
+        return standing
+
     @asynccontextmanager
-    async def _turn(self, documents: Sequence[Request]) -> AsyncIterator[_Place]:
+    async def _turn(self, request: Request, documents: Sequence[Request]) -> AsyncIterator[_Place]:
         """One check at a time: whoever waited finds what the one before him found."""
-        highest = min(documents, key=lambda each: len(each.target.rpartition(b"/")[0]))
-        directory = highest.target.rpartition(b"/")[0]
-        name = CacheKey(highest.absence_key.namespace, directory)
+        highest = min(map(_path, documents), key=lambda each: len(each.rpartition(b"/")[0]))
+        directory = CacheKey(documents[0].absence_key.namespace, highest.rpartition(b"/")[0])
+        name = directory, forms_of(_path(request), highest)[0]
         place = self._places.setdefault(name, _Place())
         self._places.move_to_end(name)
         place.users += 1
@@ -141,18 +168,22 @@ class Refusals:
 
     def _limit(self) -> None:
         while len(self._known) > _MOST_DOCUMENTS:
-            self._known.popitem(last=False)
+            self._forget(self._known.popitem(last=False)[1])
         surplus = len(self._places) - _MOST_PLACES
         if surplus > 0:
             free = (name for name, place in self._places.items() if not place.users)
             for name in list(islice(free, surplus)):
-                del self._places[name]
+                self._forget(self._places.pop(name).unknown)
+
+    def _forget(self, standing: _Standing) -> None:
+        """The distrust outlives it, of all that is unknown."""
+        self._forgotten_at = max(self._forgotten_at, standing.refused_at)
 
     async def _check(
         self,
         request: Request,
         standing: _Standing,
-        known: Request | None,
+        known: tuple[Request, _Name] | None,
         documents: Sequence[Request],
     ) -> bool:
         """Asks for the document that is known, then for the others, one after the other."""
@@ -161,32 +192,43 @@ class Refusals:
         if not is_trusted and now - standing.asked_at < _ASK_AGAIN_SECONDS:
             return False
         number = next(self._numbers)
-        others = [each for each in documents if each is not known]
-        told, found = await self._search(request, others if known is None else [known, *others])
-        standing.asked_at = self._edges.now().boot
+        first = None if known is None else known[0]
+        ordered = sorted(documents, key=lambda each: each is not first)
+        found, told = None, set[_Told]()
+        try:
+            found = await self._search(request, ordered, told)
+        finally:
+            # Also where there was no time to ask to the end.
+            standing.asked_at = self._edges.now().boot
+            if found is None:
+                standing.number, standing.is_good = number, False
+                if _Told.NOT_OWN in told:
+                    standing.refused_at = standing.asked_at
         if found is None:
-            standing.number, standing.is_good = number, False
-            if told is _Told.NOT_OWN:
-                standing.refused_at = standing.asked_at
             return False
-        if known is not None and found is not known:
-            self._known.pop(known.absence_key, None)
-        self._known[found.absence_key] = replace(standing, number=number, is_good=is_trusted)
-        self._known.move_to_end(found.absence_key)
+        if known is not None and found != known[1]:
+            self._known.pop(known[1], None)
+        self._known[found] = replace(standing, number=number, is_good=is_trusted)
+        self._known.move_to_end(found)
         return is_trusted
 
     async def _search(
-        self, request: Request, documents: Sequence[Request]
-    ) -> tuple[_Told, Request | None]:
-        """The first document that is the chunk's own array's, and what was told last."""
-        told = _Told.NOT_OWN
+        self, request: Request, documents: Sequence[Request], told: set[_Told]
+    ) -> _Name | None:
+        """The first document that is the chunk's own array's; what the others were goes to
+        `told`.
+        """
         for document in documents:
-            told = await self._ask(request, document)
-            if told is not _Told.NOT_OWN:
-                return told, document if told is _Told.OWN else None
-        return told, None
+            form = await self._ask(request, document)
+            if isinstance(form, bytes):
+                return document.absence_key, form
+            told.add(form)
+            if form is _Told.NOTHING:
+                return None
+        return None
 
-    async def _ask(self, request: Request, document: Request) -> _Told:
+    async def _ask(self, request: Request, document: Request) -> bytes | _Told:
+        """The form of its array's keys, if it is that of the chunk's own array."""
         held = choose(self._edges.known_of(document), document.fields)
         decision = Fill(Forward.REQUEST, _to_be_validated(document, held), is_anew=True)
         try:
@@ -205,9 +247,12 @@ class Refusals:
             return _Told.NOTHING
         finally:
             reply.release()
-        path, at = request.target.partition(b"?")[0], document.target.partition(b"?")[0]
-        is_own = body is not None and is_chunk_of(path, at, body)
-        return _Told.OWN if is_own else _Told.NOT_OWN
+        form = None if body is None else own_form(_path(request), _path(document), body)
+        return _Told.NOT_OWN if form is None else form
+
+
+def _path(request: Request) -> bytes:
+    return request.target.partition(b"?")[0]
 
 
 def _to_be_validated(document: Request, held: Selected | None) -> Held | None:
