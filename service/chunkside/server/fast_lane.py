@@ -226,9 +226,12 @@ class FastLane:
         if self._comes_again(head) and self._has_room(cost, now):
             at_once = self._at_once[route.name]
             kept = at_once.keep(found, sitting.space.location, asked)
-            if kept is not None:
+            if kept is not None and content is None and isinstance(found, Bytes):
+                copied = at_once.copied(found)
+                content = None if copied is None else self._whole(copied, second)
+            if kept is not None and content is not None:
                 known = _Answer(at_once, kept, key_class, series, cost)
-                known.say(found, content or self._whole(found, second), now)
+                known.say(found, content, now)
                 self._keep(head, known)
         return True
 
