@@ -1,11 +1,15 @@
 """Ways to make an absence of what is there and refused, or a refusal of what is absent."""
 
+from dataclasses import replace
+
 import pytest
 
-from chunkside.gateway import refusals
+from chunkside.gateway import denials, refusals
 from tests.gateway.test_refusals import (
     ALICE,
+    BOB,
     DOCUMENT,
+    GET,
     KEY,
     OTHER,
     a_house,
@@ -21,19 +25,22 @@ from tests.support.listless import refusal
 async def test_who_waits_for_a_check_is_answered_by_it_only_if_his_key_is_of_its_array():
     house = a_house()
     house.origin.put(b"/b/n/.zarray", v2(2, 2, separator="/"))
-    inner = b"/b/n/0/0/0"
     house.origin.put(b"/b/n/0/.zarray", v2(2, 2, separator="/"))
-    house.origin.put(inner, b"there")
-    for target in (b"/b/n/0/.zarray", inner):
+    inner = (b"/b/n/0/0/0", b"/b/n/0/0/1")
+    for target in (b"/b/n/0/.zarray", *inner):
+        house.origin.put(target, b"there")
         house.origin.script(target, refusal())
-    gate = house.origin.hold(b"/b/n/.zarray")
+    gate, own = house.origin.hold(b"/b/n/.zarray"), house.origin.hold(b"/b/n/0/0/.zarray")
     readers = [house.start("GET", b"/b/n/0/0")]
     await gate.reached()
-    for key in (b"/b/n/0/1", inner):
+    for key in (*inner, b"/b/n/0/1"):
         readers.append(house.start("GET", key))
         await house.until(lambda key=key: house.origin.count(path=key) == 1)
+    await own.reached()
     gate.open()
-    assert [(await each).status for each in readers] == [404, 404, 403]
+    assert [(await readers[each]).status for each in (0, 3)] == [404, 404]
+    own.open()
+    assert [(await each).status for each in readers[1:3]] == [403, 403]
     await house.settled()
 
 
@@ -53,8 +60,9 @@ async def test_nor_where_it_is_asked_for_first():
 
 
 async def test_the_minute_of_distrust_outlives_the_tables_bounds(monkeypatch):
-    for bound in ("_MOST_DOCUMENTS", "_MOST_PLACES"):
-        monkeypatch.setattr(refusals, bound, 2)
+    for module, bound in ((refusals, "_MOST_PLACES"), (refusals, "_MOST_DOCUMENTS")):
+        monkeypatch.setattr(module, bound, 2)
+    monkeypatch.setattr(denials, "_MOST_DOCUMENTS", 2)
     house = a_house()
     arrays = [b"/b/%b" % name for name in (b"p", b"q", b"r", b"s")]
     for array in arrays:
@@ -82,6 +90,56 @@ async def test_a_document_that_is_refused_is_distrusted_whatever_became_of_the_n
     house.origin.denies_all = False
     house.now.advance(6)
     assert (await house.get(OTHER)).status == 403
+    await house.settled()
+
+
+@pytest.mark.parametrize("fields", [(), ((b"Chunkside-Control", b"bypass"),)])
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_a_document_that_a_reader_was_refused_just_now_proves_nothing(method, fields):
+    house = a_house()
+    house.origin.denies_all = True
+    assert (await house.send(method, DOCUMENT, *fields)).status == 403
+    house.origin.denies_all = False
+    house.now.advance(2)
+    assert (await house.get(DOCUMENT)).status == 200
+    house.now.advance(2)
+    assert (await house.get(KEY)).status == 403
+    assert (await house.get(KEY, BOB)).status == 404
+    house.now.advance(61)
+    assert (await house.get(KEY)).status == 404
+    await house.settled()
+
+
+async def test_settings_that_change_meanwhile_don_t_end_the_distrust():
+    house = await a_house_that_read_it()
+    house.origin.denies_all = True
+    assert (await house.get(KEY)).status == 403
+    house.origin.denies_all = False
+    house.now.advance(6)
+    changed = house.beside("/", policy=replace(GET, negative_ttl=60.0))
+    assert (await changed.get(KEY)).status == 403
+    house.now.advance(61)
+    assert (await changed.get(KEY)).status == 404
+    await house.settled()
+
+
+async def test_documents_that_are_looked_for_and_missing_say_nothing_against_the_one_there_is():
+    house = a_house()
+    house.origin.put(b"/b/v/.zarray", v2(2, 2))
+    for name in (b"zarr.json", b".zattrs", b".zgroup"):
+        assert (await house.get(b"/b/v/" + name)).status == 403
+    assert (await house.get(b"/b/v/0.0")).status == 404
+    await house.settled()
+
+
+async def test_an_array_that_is_not_there_says_nothing_against_its_neighbours():
+    house = a_house()
+    house.origin.put(b"/b/img/0/.zarray", v2(2, 2, separator="/"))
+    assert (await house.get(b"/b/img/7/0/0")).status == 403
+    house.now.advance(6)
+    assert (await house.get(b"/b/img/0/0/0")).status == 404
+    assert (await house.get(b"/b/img/7/0/1")).status == 403
+    assert (await house.get(b"/b/img/0/0/1")).status == 404
     await house.settled()
 
 

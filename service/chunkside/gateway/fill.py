@@ -213,6 +213,7 @@ class Fill:
         edges = self._edges
         if proves_existence(response.head.status):
             edges.refute(self.request.key, by=self.lease)
+        edges.hear_refusal(self.request, response.head.status)
         asked = self._decision
         conclusion = conclude(self.request, asked, response.head, sent_at, edges.policy)
         match conclusion:

@@ -35,18 +35,17 @@ from chunkside.gateway.waiting import Waiting
 
 _MOST_DOCUMENTS: Final = 4096
 _MOST_PLACES: Final = 1024
-# Rights that come back don't come back everywhere at once: what was refused a moment before tells
-# nothing of what its array's document is answered a moment later.
 _DISTRUST_SECONDS: Final = 60.0
 _ASK_AGAIN_SECONDS: Final = 5.0
 _NOT_READ: Final = frozenset({401, 403, 404, 410})
 
 
 class _Told(Enum):
-    """What an answer to the question for a document is that is not of the chunk's own array: of
-    another, if of any; or none that tells of it.
+    """What an answer to the question for a document is: that of the chunk's own array; none that
+    tells of it; or none at all.
     """
 
+    OWN = auto()
     NOT_OWN = auto()
     NOTHING = auto()
 
@@ -54,14 +53,13 @@ class _Told(Enum):
 @dataclass(slots=True)
 class _Standing:
     """Of a document, by its last check. `number`: when that was sent, among all checks and
-    refusals. `is_good`: it proves what was refused before. `refused_at`: boot-clock second of the
-    last check that didn't find the document; `asked_at`: of the last one.
+    refusals. `is_good`: it proves what was refused before. `rests_until`: boot-clock second before
+    which it isn't asked for again.
     """
 
     number: int = 0
     is_good: bool = False
-    refused_at: float = float("-inf")
-    asked_at: float = float("-inf")
+    rests_until: float = float("-inf")
 
 
 @dataclass(slots=True)
@@ -92,8 +90,6 @@ class Refusals:
         self._places: OrderedDict[_Name, _Place] = OrderedDict()
         # Documents that told of a refused chunk's array.
         self._known: OrderedDict[_Name, _Standing] = OrderedDict()
-        # When any was refused of which nothing else is remembered.
-        self._forgotten_at = float("-inf")
 
     async def hid_absence(self, request: Request, within_seconds: float) -> bool:
         """Whether a refusal of `request`, which has just arrived, was that of a missing key. What
@@ -106,7 +102,7 @@ class Refusals:
         try:
             async with asyncio.timeout(within_seconds), self._turn(request, documents) as place:
                 known = self._known_among(documents, request)
-                standing = self._unknown(place) if known is None else self._known[known[1]]
+                standing = place.unknown if known is None else self._known[known[1]]
                 if standing.number > arrived:
                     return standing.is_good
                 return await self._check(request, standing, known, documents)
@@ -145,11 +141,6 @@ class Refusals:
                     return document, name
         return None
 
-    def _unknown(self, place: _Place) -> _Standing:
-        standing = place.unknown
-        standing.refused_at = max(standing.refused_at, self._forgotten_at)
-        return standing
-
     @asynccontextmanager
     async def _turn(self, request: Request, documents: Sequence[Request]) -> AsyncIterator[_Place]:
         """One check at a time: whoever waited finds what the one before him found."""
@@ -168,16 +159,12 @@ class Refusals:
 
     def _limit(self) -> None:
         while len(self._known) > _MOST_DOCUMENTS:
-            self._forget(self._known.popitem(last=False)[1])
+            self._known.popitem(last=False)
         surplus = len(self._places) - _MOST_PLACES
         if surplus > 0:
             free = (name for name, place in self._places.items() if not place.users)
             for name in list(islice(free, surplus)):
-                self._forget(self._places.pop(name).unknown)
-
-    def _forget(self, standing: _Standing) -> None:
-        """The distrust outlives it, of all that is unknown."""
-        self._forgotten_at = max(self._forgotten_at, standing.refused_at)
+                del self._places[name]
 
     async def _check(
         self,
@@ -188,67 +175,58 @@ class Refusals:
     ) -> bool:
         """Asks for the document that is known, then for the others, one after the other."""
         now = self._edges.now().boot
-        is_trusted = now - standing.refused_at >= _DISTRUST_SECONDS
-        if not is_trusted and now - standing.asked_at < _ASK_AGAIN_SECONDS:
+        if now < standing.rests_until:
             return False
         number = next(self._numbers)
         first = None if known is None else known[0]
         ordered = sorted(documents, key=lambda each: each is not first)
-        found, told = None, set[_Told]()
-        try:
-            found = await self._search(request, ordered, told)
-        finally:
-            # Also where there was no time to ask to the end.
-            standing.asked_at = self._edges.now().boot
-            if found is None:
-                standing.number, standing.is_good = number, False
-                if _Told.NOT_OWN in told:
-                    standing.refused_at = standing.asked_at
+        told, found = await self._search(request, ordered)
         if found is None:
+            standing.number, standing.is_good = number, False
+            if told is _Told.NOT_OWN:
+                standing.rests_until = now + _ASK_AGAIN_SECONDS
             return False
+        is_good = now - self._edges.shared.denials.last_of(found[0]) >= _DISTRUST_SECONDS
+        rests_until = float("-inf") if is_good else now + _ASK_AGAIN_SECONDS
         if known is not None and found != known[1]:
             self._known.pop(known[1], None)
-        self._known[found] = replace(standing, number=number, is_good=is_trusted)
+        self._known[found] = _Standing(number, is_good, rests_until)
         self._known.move_to_end(found)
-        return is_trusted
+        return is_good
 
     async def _search(
-        self, request: Request, documents: Sequence[Request], told: set[_Told]
-    ) -> _Name | None:
-        """The first document that is the chunk's own array's; what the others were goes to
-        `told`.
-        """
+        self, request: Request, documents: Sequence[Request]
+    ) -> tuple[_Told, _Name | None]:
+        """The first document that is the chunk's own array's, and what was told last."""
+        told = _Told.NOT_OWN
         for document in documents:
-            form = await self._ask(request, document)
-            if isinstance(form, bytes):
-                return document.absence_key, form
-            told.add(form)
-            if form is _Told.NOTHING:
-                return None
-        return None
+            told, form = await self._ask(request, document)
+            if told is not _Told.NOT_OWN:
+                return told, None if form is None else (document.absence_key, form)
+        return told, None
 
-    async def _ask(self, request: Request, document: Request) -> bytes | _Told:
-        """The form of its array's keys, if it is that of the chunk's own array."""
+    async def _ask(self, request: Request, document: Request) -> tuple[_Told, bytes | None]:
+        """With the form of its array's keys, if it is that of the chunk's own array."""
         held = choose(self._edges.known_of(document), document.fields)
         decision = Fill(Forward.REQUEST, _to_be_validated(document, held), is_anew=True)
         try:
             reply = await self._waiting.answer(document, decision)
         except OriginError:
-            return _Told.NOTHING
+            return _Told.NOTHING, None
         try:
             if reply.status in _NOT_READ:
-                return _Told.NOT_OWN
+                return _Told.NOT_OWN, None
             # What stands in for the origin, or comes from another cache, is older than the refusal.
             is_new = reply.result in ("miss", "revalidated") and not initial_age(reply.fields)
             if reply.status != 200 or not is_new:
-                return _Told.NOTHING
+                return _Told.NOTHING, None
             body = await _body(reply)
         except BodyTorn:
-            return _Told.NOTHING
+            return _Told.NOTHING, None
         finally:
             reply.release()
         form = None if body is None else own_form(_path(request), _path(document), body)
-        return _Told.NOT_OWN if form is None else form
+        return _Told.NOT_OWN if form is None else _Told.OWN, form
 
 
 def _path(request: Request) -> bytes:
