@@ -273,8 +273,6 @@ class FastLane:
     def _has_room(self, cost: int, now: Now) -> bool:
         """Makes it, if those that nobody asks for any more leave it."""
         answers = self._answers
-        if cost > _JOINED_BYTES and self._large_bytes + cost > _MOST_LARGE_BYTES:
-            return False
         while answers and self._is_full(cost):
             oldest = next(iter(answers))
             # Where more are asked for in turn than have room, those that are in stay: the one that
@@ -296,7 +294,12 @@ class FastLane:
             self._large_bytes += cost
 
     def _is_full(self, cost: int) -> bool:
-        return len(self._answers) >= _MOST_ANSWERS or self._answer_bytes + cost > _MOST_ANSWER_BYTES
+        is_large = cost > _JOINED_BYTES
+        return (
+            len(self._answers) >= _MOST_ANSWERS
+            or self._answer_bytes + cost > _MOST_ANSWER_BYTES
+            or (is_large and self._large_bytes + cost > _MOST_LARGE_BYTES)
+        )
 
     def _renew(self, head: bytes, known: _Answer) -> bool:
         """Has a known answer tell the present second; False where it is fresh no longer."""
