@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from itertools import count, islice
+from itertools import count
 from typing import Final
 
 from chunkside.arrays.chunk_keys import forms_of, own_documents, own_form
@@ -87,6 +87,8 @@ class Refusals:
         self._edges = edges
         self._waiting = waiting
         self._numbers = count(1)
+        # Those with users, and those that had some not long ago.
+        self._in_use: dict[_Name, _Place] = {}
         self._places: OrderedDict[_Name, _Place] = OrderedDict()
         # Documents that told of a refused chunk's array.
         self._known: OrderedDict[_Name, _Standing] = OrderedDict()
@@ -147,24 +149,23 @@ class Refusals:
         highest = min(map(_path, documents), key=lambda each: len(each.rpartition(b"/")[0]))
         directory = CacheKey(documents[0].absence_key.namespace, highest.rpartition(b"/")[0])
         name = directory, forms_of(_path(request), highest)[0]
-        place = self._places.setdefault(name, _Place())
-        self._places.move_to_end(name)
+        place = self._in_use.get(name) or self._places.pop(name, None) or _Place()
+        self._in_use[name] = place
         place.users += 1
         try:
             async with place.turn:
                 yield place
         finally:
             place.users -= 1
-            self._limit()
+            if not place.users:
+                self._places[name] = self._in_use.pop(name)
+                self._limit()
 
     def _limit(self) -> None:
         while len(self._known) > _MOST_DOCUMENTS:
             self._known.popitem(last=False)
-        surplus = len(self._places) - _MOST_PLACES
-        if surplus > 0:
-            free = (name for name, place in self._places.items() if not place.users)
-            for name in list(islice(free, surplus)):
-                del self._places[name]
+        while len(self._places) > _MOST_PLACES:
+            self._places.popitem(last=False)
 
     async def _check(
         self,
