@@ -191,12 +191,14 @@ class AtOnce:
             return None
         return Kept(place, index.at_places[place], watched)
 
-    def copied(self, found: Bytes) -> Bytes | None:
+    def copied(self, found: Absence | Bytes) -> Absence | Bytes | None:
         """What was found, with its bytes in memory; None where that would wait by now.
 
         What is found may be a mapping, and whoever touches one of a file that was truncated since
         is killed.
         """
+        if isinstance(found, Absence):
+            return found
         reader = self._edges.store.reader(found.file)
         first = 0 if found.part is None else found.part.first
         size = len(found.content)

@@ -226,12 +226,10 @@ class FastLane:
         if self._comes_again(head) and self._has_room(cost, now):
             at_once = self._at_once[route.name]
             kept = at_once.keep(found, sitting.space.location, asked)
-            if kept is not None and content is None and isinstance(found, Bytes):
-                copied = at_once.copied(found)
-                content = None if copied is None else self._whole(copied, second)
-            if kept is not None and content is not None:
+            copied = found if content is not None else at_once.copied(found)
+            if kept is not None and copied is not None:
                 known = _Answer(at_once, kept, key_class, series, cost)
-                known.say(found, content, now)
+                known.say(copied, content or self._whole(copied, second), now)
                 self._keep(head, known)
         return True
 
