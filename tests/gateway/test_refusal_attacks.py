@@ -110,6 +110,19 @@ async def test_a_document_that_a_reader_was_refused_just_now_proves_nothing(meth
     await house.settled()
 
 
+async def test_nor_does_one_that_an_audit_was_refused():
+    house = a_house(audit_share=1.0)
+    await house.get(DOCUMENT)
+    await house.settled()
+    house.origin.denies_all = True
+    assert (await house.get(DOCUMENT)).result == "hit"
+    await house.settled()
+    house.origin.denies_all = False
+    house.now.advance(2)
+    assert (await house.get(KEY)).status == 403
+    await house.settled()
+
+
 async def test_settings_that_change_meanwhile_don_t_end_the_distrust():
     house = await a_house_that_read_it()
     house.origin.denies_all = True
