@@ -232,6 +232,7 @@ class CurrentRoutes:
             upstream=way.upstream,
             clock=ground.clock,
             observer=ground.metrics.of(configured.prefix),
+            read_seconds=settings.upstream_deadline,
             write_seconds=settings.upstream_write_timeout,
             most_orphans=settings.upstream_connections // 2,
             audit_share=settings.audit_share,

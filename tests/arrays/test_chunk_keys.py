@@ -6,13 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunkside.arrays.chunk_keys import is_chunk_of, own_documents
+from chunkside.arrays.chunk_keys import forms_of, own_documents, own_form
 from chunkside.arrays.document import parse_array
 from tests.arrays.samples import n5, zarr2, zarr3
 
 
 def written(document):
     return json.dumps(document).encode()
+
+
+def _is_chunk_of(path, document, body):
+    form = own_form(path, document, body)
+    assert form is None or form in forms_of(path, document)
+    return form is not None
 
 
 @pytest.mark.parametrize(
@@ -62,9 +68,9 @@ NO_KEYS = [b"c/0", b"c/0/0/0", b"0.0.0", b"0", b"a/c/0/0", b"a/0.0", b"a/0/0", b
 @pytest.mark.parametrize(("name", "document", "keys"), ARRAYS)
 def test_the_array_says_how_its_chunks_are_spelled(name, document, keys):
     body, at = document, b"/b/x/" + name.encode()
-    assert [key for key in keys if not is_chunk_of(b"/b/x/" + key, at, body)] == []
-    assert [key for key in NO_KEYS if is_chunk_of(b"/b/x/" + key, at, body)] == []
-    assert not is_chunk_of(b"/b/y/" + keys[0], at, body)
+    assert [key for key in keys if not _is_chunk_of(b"/b/x/" + key, at, body)] == []
+    assert [key for key in NO_KEYS if _is_chunk_of(b"/b/x/" + key, at, body)] == []
+    assert not _is_chunk_of(b"/b/y/" + keys[0], at, body)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +86,7 @@ def test_the_array_says_how_its_chunks_are_spelled(name, document, keys):
 )
 def test_a_group_s_document_tells_of_no_chunk(name, body):
     for key in (b"c/0/0", b"0.0", b"0/0"):
-        assert not is_chunk_of(b"/b/x/" + key, b"/b/x/" + name, body)
+        assert not _is_chunk_of(b"/b/x/" + key, b"/b/x/" + name, body)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +100,7 @@ def test_a_group_s_document_tells_of_no_chunk(name, body):
 )
 def test_a_precomputed_volume_names_its_scales(info, is_one):
     path = b"/b/v/8_8_8/0-64_0-64_0-64"
-    assert is_chunk_of(path, b"/b/v/info", written(info)) is is_one
+    assert _is_chunk_of(path, b"/b/v/info", written(info)) is is_one
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=4), st.sampled_from(["/", "."]), st.data())
@@ -109,4 +115,27 @@ def test_every_chunk_s_own_document_is_among_those_that_may_tell(shape, separato
         path = b"/b/0/" + array.grid.key(place).encode()
         at = b"/b/0/" + name.encode()
         assert at in list(own_documents(path))
-        assert is_chunk_of(path, at, document)
+        assert _is_chunk_of(path, at, document)
+
+
+SPELLINGS = st.sampled_from([b"0", b"1", b"12", b"00", b"01", b"c", b"/", b"."])
+SCALES = written({"scales": [{"key": "1"}, {"key": "c/0"}]})
+DOCUMENTS = [
+    *((b"zarr.json", zarr3((4,) * rank, (1,) * rank)) for rank in range(4)),
+    *((b".zarray", zarr2((4,) * rank, (1,) * rank)) for rank in range(4)),
+    (b".zarray", zarr2((4, 4), (1, 1), dimension_separator="/")),
+    (b"attributes.json", n5((4, 4), (1, 1))),
+    (b"info", SCALES),
+]
+
+
+@given(
+    st.sampled_from(DOCUMENTS), st.lists(st.lists(SPELLINGS, max_size=7).map(b"".join), max_size=99)
+)
+def test_keys_of_the_form_that_one_chunk_has_are_chunks_of_its_array_too(told, keys):
+    name, body = told
+    at, paths = b"/b/x/" + name, [b"/b/x/" + key for key in [b"0", b"c", b"0.0", b"c/0", *keys]]
+    forms = {own_form(path, at, body) for path in paths} - {None}
+    assert len(forms) <= (1 if name != b"info" else 2)
+    for path in paths:
+        assert _is_chunk_of(path, at, body) is any(form in forms for form in forms_of(path, at))

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import os
 import re
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
@@ -429,6 +430,39 @@ async def test_large_answers_are_kept_and_leave_room_for_small_ones(streets, mon
     assert not await street.bring(several[0])
     assert several[0] not in lane._answers
     assert lane._large_bytes == lane._answers[several[1]].cost
+
+
+async def test_large_answers_that_nobody_asks_for_any_more_make_room(streets, monkeypatch):
+    monkeypatch.setattr(fast_lane, "_MOST_LARGE_BYTES", 2_500_000)
+    street = await streets("disk")
+    lane, several = street.lane, [get(LARGE, b"Range: bytes=%d-" % first) for first in range(3)]
+    for request in several[:2]:
+        for _ in range(2):
+            await street.ask(request)
+    street.house.now.advance(12)
+    for _ in range(2):
+        await street.ask(several[2])
+    assert [request in lane._answers for request in several] == [False, True, True]
+    assert lane._large_bytes == sum(each.cost for each in lane._answers.values())
+
+
+async def test_no_page_of_a_file_that_was_truncated_just_now_is_touched(
+    streets, monkeypatch, tmp_path
+):
+    street = await streets("disk")
+    assert (await street.ask(get(LARGE)))[1]
+    write = fast_lane.FastLane._write
+
+    def then_truncate(*arguments):
+        content = write(*arguments)
+        for file in tmp_path.rglob("*.arrow"):
+            os.truncate(file, 4096)
+        return content
+
+    monkeypatch.setattr(fast_lane.FastLane, "_write", then_truncate)
+    answer, is_taken = await street.ask(get(LARGE))
+    assert (answer.body, is_taken) == (LARGE_BODY, True)
+    assert get(LARGE) not in street.lane._answers
 
 
 async def test_an_answer_that_has_fallen_takes_no_room(street):

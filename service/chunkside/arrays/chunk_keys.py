@@ -20,6 +20,8 @@ _FLAT_V3: Final = re.compile(rb"c(?:\.[0-9]{1,19})*")
 # Neuroglancer's precomputed volumes: a directory for each scale, one document above all of them.
 _PRECOMPUTED: Final = re.compile(rb"[0-9]+-[0-9]+_[0-9]+-[0-9]+_[0-9]+-[0-9]+|[0-9a-f]+\.shard")
 _MOST_LEVELS: Final = 12
+# As arrays spell coordinates: without zeros before them.
+_COORDINATE: Final = re.compile(rb"(?<![0-9])(?:0|[1-9][0-9]{0,18})(?![0-9])")
 
 
 def own_documents(path: bytes) -> Iterator[bytes]:
@@ -48,22 +50,42 @@ def _above_numbers(directory: bytes) -> Iterator[bytes]:
         yield from (level + each for level in levels)
 
 
-def is_chunk_of(path: bytes, document: bytes, body: bytes) -> bool:
-    """Whether `path` is a chunk's of the array that `body`, which lies at `document`, tells of, as
-    that spells them.
+def forms_of(path: bytes, document: bytes) -> tuple[bytes, ...]:
+    """What the chunks' keys of an array at `document` have in common if `path` is one of them: `#`
+    in the place of each coordinate, and what an array of no dimensions has.
+    """
+    key = _relative(path, document)
+    if _name(document) == b"info":
+        return (key.rpartition(b"/")[0],)
+    return _COORDINATE.sub(b"#", key), key
+
+
+def own_form(path: bytes, document: bytes, body: bytes) -> bytes | None:
+    """Which of these forms it is that `path` has as a chunk of the array that `body`, which lies at
+    `document`, tells of, as that spells them; None if it is none of its chunks.
 
     Beyond the shape it told of there may be chunks by now: those count.
     """
-    directory, _, name = document.rpartition(b"/")
-    key = path.removeprefix(directory + b"/")
+    key, name = _relative(path, document), _name(document)
+    form, *_ = forms_of(path, document)
     try:
         if name == b"info":
-            return key.rpartition(b"/")[0] in _scales(read_members(body))
+            return form if form in _scales(read_members(body)) else None
         array = parse_array(name.decode(errors="replace"), body)
     except NotAnArray:
-        return False
-    spelled = key.decode(errors="replace")
-    return array.grid.keys.coordinates(spelled, array.grid.rank) is not None
+        return None
+    spelled, rank = key.decode(errors="replace"), array.grid.rank
+    if array.grid.keys.coordinates(spelled, rank) is None:
+        return None
+    return form if rank else key
+
+
+def _relative(path: bytes, document: bytes) -> bytes:
+    return path.removeprefix(document.rpartition(b"/")[0] + b"/")
+
+
+def _name(document: bytes) -> bytes:
+    return document.rpartition(b"/")[2]
 
 
 def _scales(info: Mapping[str, object]) -> set[bytes]:

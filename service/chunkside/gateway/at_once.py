@@ -191,6 +191,20 @@ class AtOnce:
             return None
         return Kept(place, index.at_places[place], watched)
 
+    def copied(self, found: Absence | Bytes) -> Absence | Bytes | None:
+        """What was found, with its bytes in memory; None where that would wait by now.
+
+        What is found may be a mapping, and whoever touches one of a file that was truncated since
+        is killed.
+        """
+        if isinstance(found, Absence):
+            return found
+        reader = self._edges.store.reader(found.file)
+        first = 0 if found.part is None else found.part.first
+        size = len(found.content)
+        content = None if reader is None else reader.copy_now(first - found.file.first, size)
+        return None if content is None else found._replace(content=content)
+
     def holds(self, kept: Kept) -> bool:
         """Whether what was found would be found again, if it is still fresh and its file there."""
         stamps = self._edges.stamps

@@ -147,6 +147,7 @@ class Audits:
         except OriginError as error:
             return Finding(Undecided(Why.ERROR, str(error)))
         head, received_at = response.head, self._edges.now()
+        self._edges.hear_refusal(subject.request, head.status)
         arrival = subject.arrival()
         try:
             # That something is there its head proves.

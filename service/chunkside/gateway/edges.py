@@ -30,6 +30,7 @@ from chunkside.core.lease import Lease
 from chunkside.core.listing import listings_above
 from chunkside.core.ranges import generation_of
 from chunkside.core.request import Request
+from chunkside.gateway.denials import Denials
 from chunkside.gateway.doubts import Doubts
 from chunkside.gateway.errors import StoreFault
 from chunkside.gateway.health import Health
@@ -57,6 +58,7 @@ class Shared:
     health: Health = field(default_factory=Health)
     leaving: Leaving = field(default_factory=Leaving)
     fallen: Invalidations = field(default_factory=Invalidations)
+    denials: Denials = field(default_factory=Denials)
     is_pressed: asyncio.Event = field(default_factory=asyncio.Event)
     wanted_bytes: int = 0
     uncommitted_bytes: int = 0
@@ -71,10 +73,11 @@ class Edges:
     They are never changed: a route with other settings stands on other ones. `is_outdated` says
     that what was asked for under these settings may not be stored any more.
 
-    `write_seconds`: the longest that a write may take. `most_orphans`: fills that go on after all
-    who waited for them have left; each may hold a connection. `audit_share`: of hits, which are
-    asked for again. `only_observes`: readers are answered by the origin each time. `root`: what all
-    targets begin with that the route admits.
+    `read_seconds`: the longest that the answer to a read may take to begin; `write_seconds`: that a
+    write may take. `most_orphans`: fills that go on after all who waited for them have left; each
+    may hold a connection. `audit_share`: of hits, which are asked for again. `only_observes`:
+    readers are answered by the origin each time. `root`: what all targets begin with that the route
+    admits.
     """
 
     index: Index
@@ -84,6 +87,7 @@ class Edges:
     upstream: Upstream
     clock: Clock
     observer: Observer
+    read_seconds: float = 25.0
     write_seconds: float = 300.0
     most_orphans: int = 64
     audit_share: float = 0.0
@@ -168,6 +172,12 @@ class Edges:
         """A metadata document proved to be another than what is known beneath its directory."""
         self._stamp(lambda: self.doubts.note(document, self.now().boot))
         self.observer.invalidated("metadata")
+
+    def hear_refusal(self, request: Request, status: int) -> None:
+        """What a document is answered proves nothing of its array where it was refused just now."""
+        is_refusal = status in (401, 403) and 403 in self.policy.absent_statuses
+        if is_refusal and request.key_class == "metadata" and not request.is_signed:
+            self.shared.denials.note(request.absence_key, self.now().boot)
 
     def store_body(self, lease: Lease, stored: Stored, body: BodyRef) -> bool:
         """Makes a committed file the key's entry, or a range of it; where the lease forbids it, has

@@ -82,7 +82,7 @@ class Fill:
         *,
         is_for_absence: bool,
         on_orphaned: Callable[[Fill], None],
-        hid_absence: Callable[[Request], Awaitable[bool]],
+        hid_absence: Callable[[Request, float], Awaitable[bool]],
     ) -> None:
         self.request = request
         self.range_value = asked.range_value
@@ -213,6 +213,7 @@ class Fill:
         edges = self._edges
         if proves_existence(response.head.status):
             edges.refute(self.request.key, by=self.lease)
+        edges.hear_refusal(self.request, response.head.status)
         asked = self._decision
         conclusion = conclude(self.request, asked, response.head, sent_at, edges.policy)
         match conclusion:
@@ -280,8 +281,7 @@ class Fill:
             raise OriginUnreachable("The origin broke off in the middle of its answer.") from torn
         told, policy = bytes(body), self._edges.policy
         may_hide = is_refusal_of_absence(head, told, self.request, policy)
-        # Of a refusal it takes a question more to tell.
-        is_proven = may_hide and await self._hid_absence(self.request)
+        is_proven = may_hide and await self._is_proven()
         is_stored = self._judge_absence(head, told, sent_at, is_proven=is_proven)
         answered = Answered(head, told, is_stored, head.status)
         if is_proven:
@@ -289,6 +289,12 @@ class Fill:
             answered = replace(answered, head=head_of_hidden(head, hidden), body=hidden.body)
         self.outcome.set_result(answered)
         return "absent" if is_stored else "not_stored_status"
+
+    async def _is_proven(self) -> bool:
+        """Whether a refusal was that of a missing key: that takes a question more to tell."""
+        seconds = self._edges.read_seconds - (self._edges.now().boot - self._began.boot)
+        # What was seen to be there meanwhile may have been there all along.
+        return await self._hid_absence(self.request, seconds) and not self.lease.is_refuted
 
     def _judge_absence(
         self, head: ResponseHead, body: bytes, sent_at: Now, *, is_proven: bool

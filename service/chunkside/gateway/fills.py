@@ -27,10 +27,13 @@ _Name = tuple[CacheKey, bytes | None, bytes | None]
 
 class Fills:
     """The fills under way, and the keys that are better asked for apart. `hid_absence`: whether the
-    refusal of a request, just arrived, is proved to be for its key's absence.
+    refusal of a request, just arrived, is proved to be for its key's absence, within so many
+    seconds.
     """
 
-    def __init__(self, edges: Edges, hid_absence: Callable[[Request], Awaitable[bool]]) -> None:
+    def __init__(
+        self, edges: Edges, hid_absence: Callable[[Request, float], Awaitable[bool]]
+    ) -> None:
         self._edges = edges
         self._hid_absence = hid_absence
         self._running: dict[_Name, Fill] = {}

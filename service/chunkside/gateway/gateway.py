@@ -123,8 +123,8 @@ class Gateway:
             case _:
                 assert_never(decision)
 
-    async def _hid_absence(self, request: Request) -> bool:
-        return await self._refusals.hid_absence(request)
+    async def _hid_absence(self, request: Request, within_seconds: float) -> bool:
+        return await self._refusals.hid_absence(request, within_seconds)
 
     async def _serve(self, request: Request, held: Held, ttl: float) -> Reply | None:
         status = CacheStatus(is_hit=True, ttl=ttl)

@@ -102,6 +102,7 @@ class Passing:
         if request.method not in ("GET", "HEAD"):
             return
         edges, key = self._edges, request.key
+        edges.hear_refusal(request, status)
         known = edges.index.look_up(request.absence_key)
         if proves_existence(status):
             edges.refute(key)

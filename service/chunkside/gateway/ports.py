@@ -41,6 +41,10 @@ class BodyReader(Protocol):
         """
         ...
 
+    def copy_now(self, start: int, size: int) -> Buffer | None:
+        """The same, never a mapping."""
+        ...
+
     async def checksum(self, start: int, size: int) -> int:
         """xxh3_64 of these bytes, read off the loop. Raises BodyTorn."""
         ...

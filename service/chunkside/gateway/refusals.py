@@ -15,10 +15,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from itertools import count, islice
+from itertools import count
 from typing import Final
 
-from chunkside.arrays.chunk_keys import is_chunk_of, own_documents
+from chunkside.arrays.chunk_keys import forms_of, own_documents, own_form
 from chunkside.core.buckets import has_key
 from chunkside.core.decision import Fill, Forward
 from chunkside.core.entry import Absent, Held, Selected
@@ -35,8 +35,6 @@ from chunkside.gateway.waiting import Waiting
 
 _MOST_DOCUMENTS: Final = 4096
 _MOST_PLACES: Final = 1024
-# Rights that come back don't come back everywhere at once: what was refused a moment before tells
-# nothing of what its array's document is answered a moment later.
 _DISTRUST_SECONDS: Final = 60.0
 _ASK_AGAIN_SECONDS: Final = 5.0
 _NOT_READ: Final = frozenset({401, 403, 404, 410})
@@ -55,25 +53,29 @@ class _Told(Enum):
 @dataclass(slots=True)
 class _Standing:
     """Of a document, by its last check. `number`: when that was sent, among all checks and
-    refusals. `is_good`: it proves what was refused before. `refused_at`: boot-clock second of the
-    last check that didn't find the document; `asked_at`: of the last one.
+    refusals. `is_good`: it proves what was refused before. `rests_until`: boot-clock second before
+    which it isn't asked for again.
     """
 
     number: int = 0
     is_good: bool = False
-    refused_at: float = float("-inf")
-    asked_at: float = float("-inf")
+    rests_until: float = float("-inf")
 
 
 @dataclass(slots=True)
 class _Place:
-    """The highest directory in which the document may lie. `unknown`: the standing of documents
-    that nobody has found yet. `users`: how many have a turn here, or wait for one.
+    """The highest directory in which the document may lie, for keys of one form. `unknown`: the
+    standing of documents that nobody has found yet. `users`: how many have a turn here, or wait for
+    one.
     """
 
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     unknown: _Standing = field(default_factory=_Standing)
     users: int = 0
+
+
+# Keys of one form are chunks of one array, or none is: what a check finds holds for all of them.
+_Name = tuple[CacheKey, bytes]
 
 
 class Refusals:
@@ -85,22 +87,29 @@ class Refusals:
         self._edges = edges
         self._waiting = waiting
         self._numbers = count(1)
-        self._places: OrderedDict[CacheKey, _Place] = OrderedDict()
+        # Those with users, and those that had some not long ago.
+        self._in_use: dict[_Name, _Place] = {}
+        self._places: OrderedDict[_Name, _Place] = OrderedDict()
         # Documents that told of a refused chunk's array.
-        self._known: OrderedDict[CacheKey, _Standing] = OrderedDict()
+        self._known: OrderedDict[_Name, _Standing] = OrderedDict()
 
-    async def hid_absence(self, request: Request) -> bool:
-        """Whether a refusal of `request`, which has just arrived, was that of a missing key."""
+    async def hid_absence(self, request: Request, within_seconds: float) -> bool:
+        """Whether a refusal of `request`, which has just arrived, was that of a missing key. What
+        takes longer to tell is not proved.
+        """
         arrived = next(self._numbers)
         documents = self._documents(request)
         if not documents:
             return False
-        async with self._turn(documents) as place:
-            known = next((each for each in documents if each.absence_key in self._known), None)
-            standing = place.unknown if known is None else self._known[known.absence_key]
-            if standing.number > arrived:
-                return standing.is_good
-            return await self._check(request, standing, known, documents)
+        try:
+            async with asyncio.timeout(within_seconds), self._turn(request, documents) as place:
+                known = self._known_among(documents, request)
+                standing = place.unknown if known is None else self._known[known[1]]
+                if standing.number > arrived:
+                    return standing.is_good
+                return await self._check(request, standing, known, documents)
+        except TimeoutError:
+            return False
 
     def _documents(self, request: Request) -> list[Request]:
         """What asks for each that may be the array's own, with the credential of `request`."""
@@ -123,91 +132,106 @@ class Refusals:
         entry = self._edges.known_of(document)
         return entry is None or isinstance(entry, Absent)
 
+    def _known_among(
+        self, documents: Sequence[Request], request: Request
+    ) -> tuple[Request, _Name] | None:
+        """The document that told of an array with such keys, if one did."""
+        for document in documents:
+            for form in forms_of(_path(request), _path(document)):
+                name = document.absence_key, form
+                if name in self._known:
+                    return document, name
+        return None
+
     @asynccontextmanager
-    async def _turn(self, documents: Sequence[Request]) -> AsyncIterator[_Place]:
+    async def _turn(self, request: Request, documents: Sequence[Request]) -> AsyncIterator[_Place]:
         """One check at a time: whoever waited finds what the one before him found."""
-        highest = min(documents, key=lambda each: len(each.target.rpartition(b"/")[0]))
-        directory = highest.target.rpartition(b"/")[0]
-        name = CacheKey(highest.absence_key.namespace, directory)
-        place = self._places.setdefault(name, _Place())
-        self._places.move_to_end(name)
+        highest = min(map(_path, documents), key=lambda each: len(each.rpartition(b"/")[0]))
+        directory = CacheKey(documents[0].absence_key.namespace, highest.rpartition(b"/")[0])
+        name = directory, forms_of(_path(request), highest)[0]
+        place = self._in_use.get(name) or self._places.pop(name, None) or _Place()
+        self._in_use[name] = place
         place.users += 1
         try:
             async with place.turn:
                 yield place
         finally:
             place.users -= 1
-            self._limit()
+            if not place.users:
+                self._places[name] = self._in_use.pop(name)
+                self._limit()
 
     def _limit(self) -> None:
         while len(self._known) > _MOST_DOCUMENTS:
             self._known.popitem(last=False)
-        surplus = len(self._places) - _MOST_PLACES
-        if surplus > 0:
-            free = (name for name, place in self._places.items() if not place.users)
-            for name in list(islice(free, surplus)):
-                del self._places[name]
+        while len(self._places) > _MOST_PLACES:
+            self._places.popitem(last=False)
 
     async def _check(
         self,
         request: Request,
         standing: _Standing,
-        known: Request | None,
+        known: tuple[Request, _Name] | None,
         documents: Sequence[Request],
     ) -> bool:
         """Asks for the document that is known, then for the others, one after the other."""
         now = self._edges.now().boot
-        is_trusted = now - standing.refused_at >= _DISTRUST_SECONDS
-        if not is_trusted and now - standing.asked_at < _ASK_AGAIN_SECONDS:
+        if now < standing.rests_until:
             return False
         number = next(self._numbers)
-        others = [each for each in documents if each is not known]
-        told, found = await self._search(request, others if known is None else [known, *others])
-        standing.asked_at = self._edges.now().boot
+        first = None if known is None else known[0]
+        ordered = sorted(documents, key=lambda each: each is not first)
+        told, found = await self._search(request, ordered)
         if found is None:
             standing.number, standing.is_good = number, False
             if told is _Told.NOT_OWN:
-                standing.refused_at = standing.asked_at
+                standing.rests_until = now + _ASK_AGAIN_SECONDS
             return False
-        if known is not None and found is not known:
-            self._known.pop(known.absence_key, None)
-        self._known[found.absence_key] = replace(standing, number=number, is_good=is_trusted)
-        self._known.move_to_end(found.absence_key)
-        return is_trusted
+        is_good = now - self._edges.shared.denials.last_of(found[0]) >= _DISTRUST_SECONDS
+        rests_until = float("-inf") if is_good else now + _ASK_AGAIN_SECONDS
+        if known is not None and found != known[1]:
+            self._known.pop(known[1], None)
+        self._known[found] = _Standing(number, is_good, rests_until)
+        self._known.move_to_end(found)
+        return is_good
 
     async def _search(
         self, request: Request, documents: Sequence[Request]
-    ) -> tuple[_Told, Request | None]:
+    ) -> tuple[_Told, _Name | None]:
         """The first document that is the chunk's own array's, and what was told last."""
         told = _Told.NOT_OWN
         for document in documents:
-            told = await self._ask(request, document)
+            told, form = await self._ask(request, document)
             if told is not _Told.NOT_OWN:
-                return told, document if told is _Told.OWN else None
+                return told, None if form is None else (document.absence_key, form)
         return told, None
 
-    async def _ask(self, request: Request, document: Request) -> _Told:
+    async def _ask(self, request: Request, document: Request) -> tuple[_Told, bytes | None]:
+        """With the form of its array's keys, if it is that of the chunk's own array."""
         held = choose(self._edges.known_of(document), document.fields)
         decision = Fill(Forward.REQUEST, _to_be_validated(document, held), is_anew=True)
         try:
             reply = await self._waiting.answer(document, decision)
         except OriginError:
-            return _Told.NOTHING
+            return _Told.NOTHING, None
         try:
             if reply.status in _NOT_READ:
-                return _Told.NOT_OWN
+                return _Told.NOT_OWN, None
             # What stands in for the origin, or comes from another cache, is older than the refusal.
             is_new = reply.result in ("miss", "revalidated") and not initial_age(reply.fields)
             if reply.status != 200 or not is_new:
-                return _Told.NOTHING
+                return _Told.NOTHING, None
             body = await _body(reply)
         except BodyTorn:
-            return _Told.NOTHING
+            return _Told.NOTHING, None
         finally:
             reply.release()
-        path, at = request.target.partition(b"?")[0], document.target.partition(b"?")[0]
-        is_own = body is not None and is_chunk_of(path, at, body)
-        return _Told.OWN if is_own else _Told.NOT_OWN
+        form = None if body is None else own_form(_path(request), _path(document), body)
+        return _Told.NOT_OWN if form is None else _Told.OWN, form
+
+
+def _path(request: Request) -> bytes:
+    return request.target.partition(b"?")[0]
 
 
 def _to_be_validated(document: Request, held: Selected | None) -> Held | None:

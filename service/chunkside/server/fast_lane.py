@@ -229,9 +229,10 @@ class FastLane:
         if self._comes_again(head) and self._has_room(cost, now):
             at_once = self._at_once[route.name]
             kept = at_once.keep(found, sitting.space.location, asked)
-            if kept is not None:
+            copied = found if content is not None else at_once.copied(found)
+            if kept is not None and copied is not None:
                 known = _Answer(at_once, kept, key_class, series, cost)
-                known.say(found, content or self._whole(found, second), now)
+                known.say(copied, content or self._whole(copied, second), now)
                 self._keep(head, known)
         return True
 
@@ -273,8 +274,6 @@ class FastLane:
     def _has_room(self, cost: int, now: Now) -> bool:
         """Makes it, if those that nobody asks for any more leave it."""
         answers = self._answers
-        if cost > _JOINED_BYTES and self._large_bytes + cost > _MOST_LARGE_BYTES:
-            return False
         while answers and self._is_full(cost):
             oldest = next(iter(answers))
             # Where more are asked for in turn than have room, those that are in stay: the one that
@@ -296,7 +295,12 @@ class FastLane:
             self._large_bytes += cost
 
     def _is_full(self, cost: int) -> bool:
-        return len(self._answers) >= _MOST_ANSWERS or self._answer_bytes + cost > _MOST_ANSWER_BYTES
+        is_large = cost > _JOINED_BYTES
+        return (
+            len(self._answers) >= _MOST_ANSWERS
+            or self._answer_bytes + cost > _MOST_ANSWER_BYTES
+            or (is_large and self._large_bytes + cost > _MOST_LARGE_BYTES)
+        )
 
     def _renew(self, head: bytes, known: _Answer) -> bool:
         """Has a known answer tell the present second; False where it is fresh no longer."""

@@ -39,6 +39,9 @@ class MemoryReader:
     def read_now(self, start: int, size: int) -> Buffer | None:
         return memoryview(self._content)[start : start + size]
 
+    def copy_now(self, start: int, size: int) -> Buffer | None:
+        return self.read_now(start, size)
+
 
 class MemoryWriter:
     def __init__(

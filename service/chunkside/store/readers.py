@@ -100,6 +100,9 @@ class DiskReader:
             return b""
         if size > SMALL_BYTES:
             return self._view_now(self._offset + start, size)
+        return self.copy_now(start, size)
+
+    def copy_now(self, start: int, size: int) -> Buffer | None:
         try:
             if self._shared.can_read_without_waiting:
                 return read_without_waiting(self._file.fd, size, self._offset + start)
