@@ -16,7 +16,7 @@ from chunkside.core.entry import oldest_request
 from chunkside.core.freshness import Policy
 from chunkside.core.slots import BODIES
 from chunkside.gateway.at_once import AtOnce
-from chunkside.server import fast_lane
+from chunkside.server import answers, fast_lane
 from chunkside.store.stamps import MemoryStampTable
 from tests.gateway.conftest import close, disk_house
 from tests.store.samples import LOOPS
@@ -294,7 +294,7 @@ async def test_what_has_fallen_is_not_answered_at_once(street, fall, target):
     # As often as it takes for the whole answer to be known.
     for _ in range(4):
         assert (await street.ask(get(target)))[1]
-    assert get(target) in street.lane._answers
+    assert get(target) in street.lane._answers.held
     key = house.key(target)
     match fall:
         case "write":
@@ -361,9 +361,9 @@ async def test_what_another_process_writes_while_an_answer_is_kept_is_seen(stree
     with monkeypatch.context() as patch:
         patch.setattr(MemoryStampTable, "watch", watch_too_late)
         for _ in range(3):
-            assert get(KEY) not in street.lane._answers
+            assert get(KEY) not in street.lane._answers.held
             await street.bring(get(KEY))
-        assert get(KEY) not in street.lane._answers
+        assert get(KEY) not in street.lane._answers.held
 
 
 async def test_a_file_that_is_unlinked_by_hand_is_served_for_no_longer_than_a_second(
@@ -388,13 +388,11 @@ async def ask_for(street, numbers, times=3):
     return heads
 
 
-@pytest.mark.parametrize(
-    ("bound", "of_room"), [("_MOST_ANSWERS", 10), ("_MOST_ANSWER_BYTES", 17_000)]
-)
+@pytest.mark.parametrize(("bound", "of_room"), [("_MOST_ANSWERS", 10), ("_MOST_BYTES", 17_000)])
 async def test_answers_are_kept_within_bounds(streets, monkeypatch, bound, of_room):
-    monkeypatch.setattr(fast_lane, bound, of_room)
+    monkeypatch.setattr(answers, bound, of_room)
     street = await streets()
-    lane, kept = street.lane, street.lane._answers
+    lane, kept = street.lane, street.lane._answers.held
     heads = await ask_for(street, range(40))
     # Those that are asked for stay.
     room = len(kept)
@@ -406,21 +404,21 @@ async def test_answers_are_kept_within_bounds(streets, monkeypatch, bound, of_ro
     street.house.now.advance(2.1)
     newer = await ask_for(street, range(40, 42))
     assert list(kept) == [*heads[3:room], heads[0], *newer]
-    assert lane._answer_bytes == sum(answer.cost for answer in kept.values())
+    assert lane._answers.bytes == sum(answer.cost for answer in kept.values())
     for head, answer in kept.items():
         assert answer.cost >= len(head) + len(answer.content) + 1024
-    assert len(lane._came_once) <= fast_lane._MOST_ANSWERS
+    assert len(lane._answers._came_once) <= answers._MOST_ANSWERS
 
 
 async def test_large_answers_are_kept_and_leave_room_for_small_ones(streets, monkeypatch):
-    monkeypatch.setattr(fast_lane, "_MOST_LARGE_BYTES", 2_500_000)
+    monkeypatch.setattr(answers, "_MOST_LARGE_BYTES", 2_500_000)
     street = await streets("disk")
     lane, several = street.lane, [get(LARGE, b"Range: bytes=%d-" % first) for first in range(3)]
     for request in several:
         for _ in range(4):
             assert (await street.ask(request))[1]
-    assert [request in lane._answers for request in several] == [True, True, False]
-    assert lane._large_bytes == sum(lane._answers[each].cost for each in several[:2])
+    assert [request in lane._answers.held for request in several] == [True, True, False]
+    assert lane._answers.large_bytes == sum(lane._answers.held[each].cost for each in several[:2])
     monkeypatch.setattr(AtOnce, "find", None)
     for _ in range(2):
         street.house.now.advance(1)
@@ -428,12 +426,12 @@ async def test_large_answers_are_kept_and_leave_room_for_small_ones(streets, mon
     monkeypatch.undo()
     street.house.now.advance(301)
     assert not await street.bring(several[0])
-    assert several[0] not in lane._answers
-    assert lane._large_bytes == lane._answers[several[1]].cost
+    assert several[0] not in lane._answers.held
+    assert lane._answers.large_bytes == lane._answers.held[several[1]].cost
 
 
 async def test_large_answers_that_nobody_asks_for_any_more_make_room(streets, monkeypatch):
-    monkeypatch.setattr(fast_lane, "_MOST_LARGE_BYTES", 2_500_000)
+    monkeypatch.setattr(answers, "_MOST_LARGE_BYTES", 2_500_000)
     street = await streets("disk")
     lane, several = street.lane, [get(LARGE, b"Range: bytes=%d-" % first) for first in range(3)]
     for request in several[:2]:
@@ -442,8 +440,8 @@ async def test_large_answers_that_nobody_asks_for_any_more_make_room(streets, mo
     street.house.now.advance(12)
     for _ in range(2):
         await street.ask(several[2])
-    assert [request in lane._answers for request in several] == [False, True, True]
-    assert lane._large_bytes == sum(each.cost for each in lane._answers.values())
+    assert [request in lane._answers.held for request in several] == [False, True, True]
+    assert lane._answers.large_bytes == sum(each.cost for each in lane._answers.held.values())
 
 
 async def test_no_page_of_a_file_that_was_truncated_just_now_is_touched(
@@ -462,17 +460,17 @@ async def test_no_page_of_a_file_that_was_truncated_just_now_is_touched(
     monkeypatch.setattr(fast_lane.FastLane, "_write", then_truncate)
     answer, is_taken = await street.ask(get(LARGE))
     assert (answer.body, is_taken) == (LARGE_BODY, True)
-    assert get(LARGE) not in street.lane._answers
+    assert get(LARGE) not in street.lane._answers.held
 
 
 async def test_an_answer_that_has_fallen_takes_no_room(street):
     for _ in range(3):
         await street.ask(get(KEY))
-    assert get(KEY) in street.lane._answers
+    assert get(KEY) in street.lane._answers.held
     street.house.now.advance(301)
     assert not await street.bring(get(KEY))
-    assert get(KEY) not in street.lane._answers
-    assert street.lane._answer_bytes == sum(a.cost for a in street.lane._answers.values())
+    assert get(KEY) not in street.lane._answers.held
+    assert street.lane._answers.bytes == sum(a.cost for a in street.lane._answers.held.values())
 
 
 async def test_what_is_kept_is_told_anew_each_second(street, monkeypatch):
@@ -524,10 +522,10 @@ async def test_a_marker_that_is_renewed_for_less_is_told_for_less(street):
 async def test_what_is_asked_once_is_not_kept(streets):
     street = await streets()
     street.house.remember(b"/r/%d" % number for number in range(100))
-    before = set(street.lane._answers)
+    before = set(street.lane._answers.held)
     for number in range(100):
         await street.ask(get(b"/r/%d" % number))
-    assert set(street.lane._answers) == before
+    assert set(street.lane._answers.held) == before
 
 
 async def test_a_clock_that_steps_back_is_noticed(street):

@@ -112,7 +112,7 @@ async def test_whoever_is_not_asked_for_lines_counts_on_the_counter_itself():
             for _ in range(5):
                 await wire.ask(get(KEY))
                 await house.settled()
-            [known] = port.fast_lane._answers.values()
+            [known] = port.fast_lane._answers.held.values()
             kept.append(type(known.series))
     assert kept[0] is Series
     assert kept[1] is not Series

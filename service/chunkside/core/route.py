@@ -105,13 +105,7 @@ class Route:
             return refused
         control = fields.combined(_CONTROL).strip(b" \t").lower()
         if control and control not in _CONTROLS:
-            return Refuse(
-                400,
-                "bad-control",
-                "Chunkside-Control can't be understood",
-                "Say `refresh`, to have the origin asked anew and its answer remembered, or "
-                "`bypass`, to leave the cache out of it.",
-            )
+            return _BAD_CONTROL
         host = self._host_handed_on(raw_target, fields)
         kept = _NONE if host is None else names_signed(target, fields)
         # Where our own fields say which pages may read, the answer is the same whoever asks.
@@ -260,6 +254,13 @@ class Route:
         return target if target is not None and target.startswith(b"/") else None
 
 
+_BAD_CONTROL: Final = Refuse(
+    400,
+    "bad-control",
+    "Chunkside-Control can't be understood",
+    "Say `refresh`, to have the origin asked anew and its answer remembered, or `bypass`, to leave "
+    "the cache out of it.",
+)
 _UNDECODED: Final = Refuse(
     501,
     "aws-chunked",

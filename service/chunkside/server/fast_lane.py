@@ -18,18 +18,19 @@ from typing import Final
 from chunkside.aiohttp_internals.serving import parse_head
 from chunkside.core.cache_status import INTEGER_LIMIT, Result
 from chunkside.core.decision import Whole
-from chunkside.core.entry import Now, Part, Stored
+from chunkside.core.entry import Part, Stored
 from chunkside.core.fields import Fields
 from chunkside.core.freshness import Said
 from chunkside.core.heads import head_of, head_of_absence
-from chunkside.core.key import KeyClass, class_of_path
+from chunkside.core.key import class_of_path
 from chunkside.core.request import Request
 from chunkside.core.route import Route
 from chunkside.core.routes import Routes
-from chunkside.gateway.at_once import Absence, AtOnce, Bytes, Kept, Sitting
+from chunkside.gateway.at_once import Absence, AtOnce, Bytes, Sitting
 from chunkside.gateway.ports import Clock
+from chunkside.server.answers import JOINED_BYTES, Answer, Answers, cost_of
 from chunkside.server.head import Begun, begin_head, end_head, head_from_store
-from chunkside.server.observer import RequestObserver, Series, TargetObserver, Unwatched
+from chunkside.server.observer import RequestObserver, TargetObserver, Unwatched
 from chunkside.server.plain_target import is_plain_path, known_by
 from chunkside.server.request_lines import RequestLines
 
@@ -45,51 +46,13 @@ _IDS: Final = re.compile(
 _LINE_END: Final = b" HTTP/1.1\r\n"
 _MOST_BLOCKS: Final = 256
 _MOST_HEADS: Final = 4096
-# Up to this size a body is joined to its head: one buffer for the transport. Beyond it that is done
-# for an answer that is kept: the kernel copies less dearly out of memory than out of a mapped file.
-_JOINED_BYTES: Final = 128 << 10
 # A client that asks again before it has read so much is answered at its own pace. (The last bytes
 # of an answer count for a moment after they have gone.)
 _MOST_QUEUED_BYTES: Final = 1 << 20
-_MOST_ANSWERS: Final = 16_384
-_MOST_ANSWER_BYTES: Final = 32 << 20
-# Of those that are large, so that they leave room for thousands of others.
-_MOST_LARGE_BYTES: Final = 16 << 20
-# What one takes beside its body and the request: its own head, and what holds them.
-_ANSWER_BYTES: Final = 1536
-# An answer that nobody asked for in so long makes room for another.
-_IDLE_SECONDS: Final = 10.0
 # Which targets are asked for is told by samples. A prime: readers go round in grids of other sizes.
 _TOLD_EVERY: Final = 31
 
 _Seats = dict[str, Sitting | None]
-
-
-class _Answer:
-    """A whole answer to a whole head. `until`: by the boot clock, when its Date or Age are of
-    another second or it is fresh no longer. `cost`: bytes of memory, roughly.
-    """
-
-    __slots__ = ("at_once", "content", "cost", "found", "kept", "key_class", "series", "until")
-
-    def __init__(
-        self, at_once: AtOnce, kept: Kept, key_class: KeyClass, series: Series, cost: int
-    ) -> None:
-        self.at_once = at_once
-        self.kept = kept
-        self.key_class: KeyClass = key_class
-        self.series = series
-        self.cost = cost
-
-    def say(self, found: Absence | Bytes, content: bytes, now: Now) -> None:
-        """From now on, and for as long as it is true to the second."""
-        self.content = content
-        if isinstance(found, Bytes):
-            # Of the bytes one copy is enough.
-            of_head = len(content) - len(found.content)
-            found = found._replace(content=memoryview(content)[of_head:])
-        self.found = found
-        self.until = now.boot + min(found.ttl, 1 - found.elapsed % 1, 1 - now.wall % 1)
 
 
 class FastLane:
@@ -121,7 +84,6 @@ class FastLane:
         self._met_once: set[bytes] = set()
         self._absences: dict[tuple[int, bool, Said], tuple[Begun, bytes]] = {}
         self._heads: dict[tuple[int, int], tuple[Stored, Begun, Begun]] = {}
-        self._came_once: set[int] = set()
         self.take(routes)
 
     def take(self, routes: Iterable[tuple[Route, AtOnce]]) -> None:
@@ -139,19 +101,17 @@ class FastLane:
         self._has_other_names = any(route.is_googles for route in self._routes)
         # By header block; None for what the full parser has to see each time.
         self._known: dict[bytes, _Seats | None] = {}
-        self._answers: dict[bytes, _Answer] = {}
-        self._answer_bytes = 0
-        self._large_bytes = 0
+        self._answers = Answers()
 
     def recall(self, data: bytes, transport: asyncio.Transport) -> bool:
         """Answers a head whose answer is known and still holds; else leaves everything as it is."""
-        known = self._answers.get(data)
+        known = self._answers.held.get(data)
         if known is None or transport.get_write_buffer_size() > _MOST_QUEUED_BYTES:
             return False
         started = self._boot_clock()
         is_true = known.at_once.holds(known.kept)
         if not is_true or (started >= known.until and not self._renew(data, known)):
-            self._forget(data)
+            self._answers.forget(data)
             return False
         sampler = known.at_once.sampler
         if sampler is not None and not sampler.passes():
@@ -225,15 +185,15 @@ class FastLane:
         series.ended(_size(found), self._boot_clock() - started)
         if not self.answered % _TOLD_EVERY:
             self._tell(target, found)
-        cost = len(head) + _size(found) + _ANSWER_BYTES
-        if self._comes_again(head) and self._has_room(cost, now):
+        answers, cost = self._answers, cost_of(head, _size(found))
+        if answers.comes_again(head) and answers.has_room(cost, now):
             at_once = self._at_once[route.name]
             kept = at_once.keep(found, sitting.space.location, asked)
             copied = found if content is not None else at_once.copied(found)
             if kept is not None and copied is not None:
-                known = _Answer(at_once, kept, key_class, series, cost)
+                known = Answer(at_once, kept, key_class, series, cost)
                 known.say(copied, content or self._whole(copied, second), now)
-                self._keep(head, known)
+                answers.keep(head, known)
         return True
 
     def _tell(self, target: bytes, found: Absence | Bytes) -> None:
@@ -244,7 +204,7 @@ class FastLane:
         self, found: Absence | Bytes, transport: asyncio.Transport, second: int
     ) -> bytes | None:
         """Gives what was written where that is short."""
-        if isinstance(found, Bytes) and len(found.content) > _JOINED_BYTES:
+        if isinstance(found, Bytes) and len(found.content) > JOINED_BYTES:
             transport.writelines((self._head_of_bytes(found, second), found.content))
             return None
         whole = self._whole(found, second)
@@ -256,65 +216,15 @@ class FastLane:
             return self._absence(found, second)
         return b"".join((self._head_of_bytes(found, second), found.content))
 
-    # Whole answers.
-
-    def _comes_again(self, head: bytes) -> bool:
-        """Whether a head came before not long ago, for which its answer is kept."""
-        if head in self._answers:
-            return True
-        name = hash(head)
-        if name in self._came_once:
-            self._came_once.discard(name)
-            return True
-        if len(self._came_once) >= _MOST_ANSWERS:
-            self._came_once.clear()
-        self._came_once.add(name)
-        return False
-
-    def _has_room(self, cost: int, now: Now) -> bool:
-        """Makes it, if those that nobody asks for any more leave it."""
-        answers = self._answers
-        while answers and self._is_full(cost):
-            oldest = next(iter(answers))
-            # Where more are asked for in turn than have room, those that are in stay: the one that
-            # is asked for next would be the first to go.
-            if answers[oldest].until + _IDLE_SECONDS > now.boot:
-                return False
-            self._forget(oldest)
-        return True
-
-    def _keep(self, head: bytes, answer: _Answer) -> None:
-        if head in self._answers:
-            self._forget(head)
-        self._answers[head] = answer
-        self._count(answer.cost)
-
-    def _count(self, cost: int) -> None:
-        self._answer_bytes += cost
-        if abs(cost) > _JOINED_BYTES:
-            self._large_bytes += cost
-
-    def _is_full(self, cost: int) -> bool:
-        is_large = cost > _JOINED_BYTES
-        return (
-            len(self._answers) >= _MOST_ANSWERS
-            or self._answer_bytes + cost > _MOST_ANSWER_BYTES
-            or (is_large and self._large_bytes + cost > _MOST_LARGE_BYTES)
-        )
-
-    def _renew(self, head: bytes, known: _Answer) -> bool:
+    def _renew(self, head: bytes, known: Answer) -> bool:
         """Has a known answer tell the present second; False where it is fresh no longer."""
         now = self._clock.now()
         found = known.at_once.again(known.found, known.key_class, now)
         if found is None:
             return False
         known.say(found, self._whole(found, int(now.wall)), now)
-        # Those that nobody asks for come first.
-        self._answers[head] = self._answers.pop(head)
+        self._answers.asked_for(head)
         return True
-
-    def _forget(self, head: bytes) -> None:
-        self._count(-self._answers.pop(head).cost)
 
     # Heads.
 
