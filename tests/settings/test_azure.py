@@ -37,7 +37,7 @@ def key_file(tmp_path):
 )
 def test_what_only_s3_knows_is_refused(name, value):
     told = load_settings(CONTAINER | {name: value}, {})
-    with pytest.raises(ConfigurationError, match=f"{name}.*a setting for s3:// alone.*left out"):
+    with pytest.raises(ConfigurationError, match=f"{name}.*a setting for s3://.* alone.*left out"):
         refuse_unfit_files(told)
     # Beside routes it is for those of S3's.
     routes = [{"prefix": "/a", **CONTAINER}, {"prefix": "/b", "upstream": "s3://bucket"}]

@@ -221,7 +221,7 @@ def test_a_secret_in_the_clear_is_a_caution(upstream, is_told):
 )
 def test_so_is_a_token_but_no_signature(values, is_told):
     told = cautions(load_settings({"upstream": "gs://bucket"} | values, {}))
-    assert ["reads the token of Google's" in line for line in told] == [True] * is_told
+    assert ["reads the tokens and SAS" in line for line in told] == [True] * is_told
 
 
 def test_check_says_what_is_sent_shown_and_followed(tmp_path):

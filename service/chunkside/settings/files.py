@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from chunkside.settings.addresses import BucketAddress, OriginAddress, is_azure
 from chunkside.settings.clouds import CLOUDS
@@ -21,6 +22,13 @@ _SECRETS = {
     "bearer": "a file with a token",
     "basic": "a file with `user:password`",
     "header": "a file with one line, `Name: value`",
+}
+
+
+_WORDS_OF_S3: Final = {
+    "upstream_region": ("s3",),
+    "upstream_addressing": ("s3",),
+    "upstream_requester_pays": ("s3", "gs"),
 }
 
 
@@ -55,12 +63,12 @@ def refuse_unfit_files(settings: Settings) -> None:
 
 
 def _look_at_words_of_s3(route: ConfiguredRoute, given: RouteSettings) -> None:
-    if not is_azure(route.upstream):
-        return
+    scheme = route.upstream.scheme if isinstance(route.upstream, BucketAddress) else "s3"
     fields = RouteSettings.model_fields
-    for name in ("upstream_region", "upstream_addressing", "upstream_requester_pays"):
-        if getattr(given, name) != fields[name].default:
-            raise _Unfit(name, "left out with az://", "a setting for s3:// alone")
+    for name, schemes in _WORDS_OF_S3.items():
+        if scheme not in schemes and getattr(given, name) != fields[name].default:
+            told = " and ".join(f"{each}://" for each in schemes)
+            raise _Unfit(name, f"left out with {scheme}://", f"a setting for {told} alone")
 
 
 def _look_at_certificates(route: ConfiguredRoute) -> None:
@@ -121,8 +129,6 @@ def _look_at_cloud(route: ConfiguredRoute) -> None:
         )
     if not scheme:
         return
-    if scheme != "s3":
-        _refuse_what_is_of_s3(route.settings, scheme)
     cloud = CLOUDS[scheme]
     if auth_kind(route.settings) is not None:
         allowed = f"auto, {cloud.auth} or none with {scheme}://"
@@ -131,9 +137,3 @@ def _look_at_cloud(route: ConfiguredRoute) -> None:
     if needs_library and not cloud.is_installed:
         allowed = f"{told} where {cloud.library} is installed: pip install 'chunkside[{told}]'"
         raise _Unfit("upstream_auth", allowed, f"{cloud.library} is not installed")
-
-
-def _refuse_what_is_of_s3(own: RouteSettings, scheme: str) -> None:
-    for name in ("upstream_region", "upstream_addressing"):
-        if getattr(own, name) not in (None, "auto"):
-            raise _Unfit(name, f"left out with {scheme}://", "it is for s3://")

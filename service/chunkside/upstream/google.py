@@ -12,7 +12,7 @@ import time
 import warnings
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -45,8 +45,7 @@ def is_installed() -> bool:
 def find(*, is_required: bool, may_write: bool, must_pay: bool) -> Chain[Token] | None:
     """As `Cloud.chain`; None also where google-auth isn't installed."""
     scope = f"{_SCOPES}{'read_write' if may_write else 'read_only'}"
-    cloud = Cloud("gcp", "Google's", partial(_look_up, scope))
-    chain = cloud.chain(is_required=is_required) if is_installed() else None
+    chain = _cloud(scope).chain(is_required=is_required) if is_installed() else None
     token = None if chain is None else chain.held()
     if must_pay and (token is None or token.project is None):
         log.warning(
@@ -56,13 +55,20 @@ def find(*, is_required: bool, may_write: bool, must_pay: bool) -> Chain[Token] 
     return chain
 
 
+@cache
+def _cloud(scope: str) -> Cloud[Token]:
+    """One for all who look, since it says once what is amiss."""
+    return Cloud("gcp", "Google's", partial(_look_up, scope))
+
+
 def _look_up(scope: str, held: Found[Token] | None) -> Found[Token] | None:
     try:
         from google.auth.exceptions import GoogleAuthError  # noqa: PLC0415 - an extra
         from google.auth.transport.requests import Request  # noqa: PLC0415
     except ImportError as error:
         # Of google-auth alone, without what it asks by.
-        raise LookupFailed(f"{error.name} is not installed") from error
+        log.warning("%s is not installed: Google's chain of credentials isn't asked", error.name)
+        return None
     _quieten()
     try:
         source: Any = _default(scope) if held is None else held.source
