@@ -41,6 +41,18 @@ SETS = {
     "aws": LockSet(
         "what signs requests to S3, beside run", ("aws",), is_without_package=True, beside="run"
     ),
+    "gcp": LockSet(
+        "what finds Google's credentials, beside run",
+        ("gcp",),
+        is_without_package=True,
+        beside="run",
+    ),
+    "azure": LockSet(
+        "what finds Azure's credentials, beside run",
+        ("azure",),
+        is_without_package=True,
+        beside="run",
+    ),
     "demo": LockSet("run, and what the demo needs", extras=("demo",), beside="run"),
     "dev": LockSet(
         "demo, and what tests and checks need", ("demo",), ("build", "dev"), beside="demo"
