@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import sys
 import time
 
@@ -23,6 +24,7 @@ def home(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_GCE_CHECK", "true")
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path / "gcloud"))
+    google._cloud.cache_clear()
     return tmp_path
 
 
@@ -55,7 +57,7 @@ def test_without_the_extra_there_are_none(monkeypatch, home, tokens):
 
 def test_without_what_it_asks_by_there_are_none_and_that_is_told(monkeypatch, caplog):
     monkeypatch.setitem(sys.modules, "google.auth.transport.requests", None)
-    assert find() is None
+    assert not find().is_known
     assert "google.auth.transport.requests is not installed" in caplog.text
 
 
@@ -112,12 +114,26 @@ def test_what_fails_is_told_by_its_kind_alone(monkeypatch, home, tokens, caplog)
     tokens.refuses = True
     name_them(monkeypatch, workload_identity(home, tokens.url))
     with caplog.at_level(logging.DEBUG):
-        assert find() is None
+        assert not find().is_known
     assert "Google's chain of credentials failed: OAuthError" in caplog.text
     assert "t0ken" not in caplog.text
     (home / "workload.json").write_text("{}")
-    assert find() is None
+    assert not find().is_known
     assert "failed: DefaultCredentialsError" in caplog.text
+    # Whoever looks again and again says it once, and nothing yet of who shall pay.
+    caplog.clear()
+    assert not find(must_pay=True).is_known
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("told", ["[]", '{"type": "external_account", "audience": 5}'])
+def test_a_file_of_which_the_library_makes_nothing_is_a_failure_too(
+    monkeypatch, home, caplog, told
+):
+    (home / "key.json").write_text(told)
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(home / "key.json"))
+    assert not find().is_known
+    assert re.search("chain of credentials failed: (Attribute|Type)Error", caplog.text)
 
 
 def test_who_shall_pay_must_be_known(monkeypatch, home, tokens, caplog):

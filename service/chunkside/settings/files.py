@@ -22,6 +22,11 @@ _SECRETS = {
     "basic": "a file with `user:password`",
     "header": "a file with one line, `Name: value`",
 }
+_KNOWN_BY = {
+    "upstream_region": ("s3",),
+    "upstream_addressing": ("s3",),
+    "upstream_requester_pays": ("s3", "gs"),
+}
 
 
 class _Unfit(Exception):
@@ -40,9 +45,9 @@ def refuse_unfit_files(settings: Settings) -> None:
     for route, given in zip(routes, each_given, strict=True):
         own = route.settings
         try:
-            _look_at_words_of_s3(route, given)
+            _look_at_words_of_stores(route, given)
             _look_at_certificates(route)
-            _look_at_secret(route)
+            _look_at_secret(route, given)
         except _Unfit as unfit:
             value = getattr(own, unfit.setting)
             # A route that has none of its own has the one beside it.
@@ -54,13 +59,15 @@ def refuse_unfit_files(settings: Settings) -> None:
             ) from unfit
 
 
-def _look_at_words_of_s3(route: ConfiguredRoute, given: RouteSettings) -> None:
-    if not is_azure(route.upstream):
+def _look_at_words_of_stores(route: ConfiguredRoute, given: RouteSettings) -> None:
+    upstream, fields = route.upstream, RouteSettings.model_fields
+    if not isinstance(upstream, BucketAddress):
         return
-    fields = RouteSettings.model_fields
-    for name in ("upstream_region", "upstream_addressing", "upstream_requester_pays"):
-        if getattr(given, name) != fields[name].default:
-            raise _Unfit(name, "left out with az://", "a setting for s3:// alone")
+    for name, schemes in _KNOWN_BY.items():
+        if upstream.scheme not in schemes and getattr(given, name) != fields[name].default:
+            whose = " and ".join(f"{scheme}://" for scheme in schemes)
+            allowed = f"left out with {upstream.scheme}://"
+            raise _Unfit(name, allowed, f"a setting for {whose} alone")
 
 
 def _look_at_certificates(route: ConfiguredRoute) -> None:
@@ -82,10 +89,11 @@ def _look_at_certificates(route: ConfiguredRoute) -> None:
         raise _Unfit("upstream_cert_file", allowed, str(error)) from error
 
 
-def _look_at_secret(route: ConfiguredRoute) -> None:
+def _look_at_secret(route: ConfiguredRoute, given: RouteSettings) -> None:
     own = route.settings
     kind, file = auth_kind(own), own.upstream_auth_file
     _look_at_cloud(route)
+    _look_at_file_of_cloud(route, given)
     if kind is None:
         if file is not None and own.upstream_auth == "auto":
             allowed = "azure" if is_azure(route.upstream) else "bearer, basic or header"
@@ -99,6 +107,18 @@ def _look_at_secret(route: ConfiguredRoute) -> None:
         credential_line(kind, file)
     except UnfitFile as error:
         raise _Unfit("upstream_auth_file", _SECRETS[kind], str(error)) from error
+
+
+def _look_at_file_of_cloud(route: ConfiguredRoute, given: RouteSettings) -> None:
+    """The chains of some clouds look for files themselves, by names of their own."""
+    upstream, auth = route.upstream, route.settings.upstream_auth
+    if not isinstance(upstream, BucketAddress) or route.settings.upstream_auth_file is None:
+        return
+    cloud = CLOUDS[upstream.scheme]
+    is_meant = auth == "auto" or (auth == cloud.auth and given.upstream_auth_file is not None)
+    if cloud.file_variable and is_meant:
+        allowed = f"left out: {cloud.whose} own chain reads what {cloud.file_variable} names"
+        raise _Unfit("upstream_auth_file", allowed, f"not read for {upstream.scheme}://")
 
 
 def _look_at_secret_of_azure(upstream: OriginAddress, file: Path) -> None:
@@ -117,12 +137,10 @@ def _look_at_cloud(route: ConfiguredRoute) -> None:
     meant = next((key for key, cloud in CLOUDS.items() if cloud.auth == told), scheme)
     if meant != scheme:
         raise _Unfit(
-            "upstream_auth", f"another, or an {meant}:// upstream", f"{told} is for {meant}://"
+            "upstream_auth", f"another, or {meant}:// as upstream", f"{told} is for {meant}://"
         )
     if not scheme:
         return
-    if scheme != "s3":
-        _refuse_what_is_of_s3(route.settings, scheme)
     cloud = CLOUDS[scheme]
     if auth_kind(route.settings) is not None:
         allowed = f"auto, {cloud.auth} or none with {scheme}://"
@@ -131,9 +149,3 @@ def _look_at_cloud(route: ConfiguredRoute) -> None:
     if needs_library and not cloud.is_installed:
         allowed = f"{told} where {cloud.library} is installed: pip install 'chunkside[{told}]'"
         raise _Unfit("upstream_auth", allowed, f"{cloud.library} is not installed")
-
-
-def _refuse_what_is_of_s3(own: RouteSettings, scheme: str) -> None:
-    for name in ("upstream_region", "upstream_addressing"):
-        if getattr(own, name) not in (None, "auto"):
-            raise _Unfit(name, f"left out with {scheme}://", "it is for s3://")

@@ -12,7 +12,7 @@ import time
 import warnings
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -45,15 +45,21 @@ def is_installed() -> bool:
 def find(*, is_required: bool, may_write: bool, must_pay: bool) -> Chain[Token] | None:
     """As `Cloud.chain`; None also where google-auth isn't installed."""
     scope = f"{_SCOPES}{'read_write' if may_write else 'read_only'}"
-    cloud = Cloud("gcp", "Google's", partial(_look_up, scope))
-    chain = cloud.chain(is_required=is_required) if is_installed() else None
+    chain = _cloud(scope).chain(is_required=is_required) if is_installed() else None
     token = None if chain is None else chain.held()
-    if must_pay and (token is None or token.project is None):
+    is_known = chain is None or chain.is_known
+    if must_pay and is_known and (token is None or token.project is None):
         log.warning(
             "upstream_requester_pays is set, and no project is known that could pay: the store "
             "will refuse to answer. Set GOOGLE_CLOUD_PROJECT, and have credentials for gs://"
         )
     return chain
+
+
+@cache
+def _cloud(scope: str) -> Cloud[Token]:
+    """One for all who look, since it says once what is amiss."""
+    return Cloud("gcp", "Google's", partial(_look_up, scope))
 
 
 def _look_up(scope: str, held: Found[Token] | None) -> Found[Token] | None:
