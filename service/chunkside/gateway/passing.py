@@ -42,8 +42,8 @@ from chunkside.gateway.rewrites import weigh_head
 UNKNOWN_FATE_SECONDS: Final = 60.0
 # So much of a write's answer is read for what it admits.
 _LOOKED_AT_BYTES: Final = 4096
-# Stamped one by one, while everybody waits. A store deletes a thousand keys at once, and a Host that
-# names a bucket gives each some names.
+# Stamped one by one, while everybody waits. A store deletes a thousand keys at once, and a Host
+# that names a bucket gives each some names.
 _MOST_NAMES: Final = 8192
 _CONDITIONS: Final = frozenset(
     {b"if-none-match", b"if-modified-since", b"if-match", b"if-unmodified-since"}
