@@ -231,3 +231,17 @@ async def test_what_botocore_makes_nothing_of_is_looked_for_again(home, caplog, 
     with pytest.raises(OriginNotAsked, match="AWS's chain of credentials gives none"):
         await found.secret()
     assert re.search("chain of credentials failed: (Attribute|Type)Error", caplog.text)
+
+
+@pytest.mark.parametrize(
+    ("profile", "config", "kind"),
+    [("nobody", "", "ProfileNotFound"), ("default", "no section", "ConfigParseError")],
+)
+def test_a_configuration_that_cant_be_read_names_no_region(
+    home, monkeypatch, caplog, profile, config, kind
+):
+    # It is asked for without credentials, too.
+    monkeypatch.setenv("AWS_PROFILE", profile)
+    (home / "config").write_text(config)
+    assert region() is None
+    assert f"AWS's configuration can't be read ({kind})" in caplog.text
