@@ -161,7 +161,7 @@ class CurrentRoutes:
     async def _find_out(self, old: OpenRoute, search: Search, tell: Callable[[], None]) -> None:
         try:
             means = await search.means()
-            if any(old is each for each in self.open):
+            if means is not None and any(old is each for each in self.open):
                 new = self._opened(old.configured, None, {old.configured.prefix: means})
                 self.open = tuple(new if each is old else each for each in self.open)
                 self._see_off_later(old)

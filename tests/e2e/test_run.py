@@ -217,3 +217,13 @@ def test_its_exit_code_is_the_commands(
     done = run_command("run", *flags, "--", *command, env=environment)
     assert done.returncode == code, done.stderr
     assert words in done.stderr
+
+
+def test_beside_a_store_of_azures_nothing_is_led_or_taken_from_where_s3_is() -> None:
+    # It would stop the start if it were taken for where Azure's store is.
+    of_s3 = {"AWS_ENDPOINT_URL": "http://minio:9000/path"}
+    script = "import os; print(os.environ['AWS_ENDPOINT_URL'], 'AWS_ALLOW_HTTP' in os.environ)"
+    flags = ("--upstream", "az://account/data", "--upstream-auth", "none", "--cache-size", "0")
+    ran = run_command("run", *flags, "--", sys.executable, "-c", script, env=of_s3)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout == "http://minio:9000/path False\n"

@@ -82,3 +82,21 @@ async def test_where_the_origins_own_name_is_a_buckets_a_write_by_path_falls_on_
     await store.send("PUT", KEY, LOCAL, SIGNED, content=b"new")
     await store.settled()
     assert store.entry(IN_BUCKET, [BUCKET]) is None
+
+
+async def test_a_write_of_more_names_than_can_be_told_one_by_one_falls_on_all(store):
+    store.origin.put(KEY, b"old")
+    await store.get(KEY, LOCAL)
+    await store.settled()
+    many = (b"Host", b".".join([b"a"] * 120) + b".localhost")
+    keys = b"".join(b"<Object><Key>%d</Key></Object>" % number for number in range(1000))
+    content = b"<Delete>%b</Delete>" % keys
+    await store.send("POST", b"/?delete", many, SIGNED, content=content)
+    await store.settled()
+    assert store.entry(KEY, [LOCAL]) is None
+    # As many as a store deletes at once are.
+    await store.get(KEY, LOCAL)
+    await store.settled()
+    await store.send("POST", b"/?delete", LOCAL, SIGNED, content=content)
+    await store.settled()
+    assert isinstance(store.entry(KEY, [LOCAL]), Present)

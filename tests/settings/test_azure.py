@@ -28,16 +28,16 @@ def key_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("name", "value", "whose"),
     [
-        ("upstream_region", "westeurope"),
-        ("upstream_addressing", "path"),
-        ("upstream_requester_pays", True),
+        ("upstream_region", "westeurope", "s3://"),
+        ("upstream_addressing", "path", "s3://"),
+        ("upstream_requester_pays", True, "s3:// and gs://"),
     ],
 )
-def test_what_only_s3_knows_is_refused(name, value):
+def test_what_only_other_stores_know_is_refused(name, value, whose):
     told = load_settings(CONTAINER | {name: value}, {})
-    with pytest.raises(ConfigurationError, match=f"{name}.*a setting for s3://.* alone.*left out"):
+    with pytest.raises(ConfigurationError, match=f"{name}.*a setting for {whose} alone.*left out"):
         refuse_unfit_files(told)
     # Beside routes it is for those of S3's.
     routes = [{"prefix": "/a", **CONTAINER}, {"prefix": "/b", "upstream": "s3://bucket"}]

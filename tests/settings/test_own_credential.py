@@ -154,6 +154,28 @@ def test_what_is_of_s3_alone_is_refused_of_another_store(name):
         refuse_unfit_files(load_settings({"upstream": "gs://bucket", name: value}, {}))
 
 
+@pytest.mark.parametrize(
+    ("upstream", "auth", "variable"),
+    [
+        ("gs://bucket", "gcp", "GOOGLE_APPLICATION_CREDENTIALS"),
+        ("s3://bucket", "aws", "AWS_SHARED_CREDENTIALS_FILE"),
+    ],
+)
+def test_a_file_that_a_clouds_chain_would_not_read_is_refused(upstream, auth, variable):
+    of_store = {"upstream": upstream, "upstream_auth_file": "/run/key.json"}
+    said = rf"upstream_auth_file.*not read for {upstream[:5]}.*chain reads what {variable} names"
+    for word in ("auto", auth):
+        with pytest.raises(ConfigurationError, match=said):
+            refuse_unfit_files(load_settings(of_store | {"upstream_auth": word}, {}))
+    refuse_unfit_files(load_settings(of_store | {"upstream_auth": "none"}, {}))
+    # Beside routes it is for those that read it.
+    routes = [{"prefix": "/a", "upstream": upstream, "upstream_auth": auth}]
+    beside = {"upstream_auth_file": "/run/key.json"}
+    refuse_unfit_files(load_settings({"routes": routes, **beside}, {}))
+    with pytest.raises(ConfigurationError, match=rf"routes\[/a\].{said}"):
+        refuse_unfit_files(load_settings({"routes": [{**routes[0], **beside}]}, {}))
+
+
 def test_another_word_is_refused_with_those_that_there_are():
     with pytest.raises(ConfigurationError, match="bearer or basic or header; did you mean bearer"):
         load_settings(HOME | {"upstream_auth": "baerer"}, {})
@@ -221,7 +243,7 @@ def test_a_secret_in_the_clear_is_a_caution(upstream, is_told):
 )
 def test_so_is_a_token_but_no_signature(values, is_told):
     told = cautions(load_settings({"upstream": "gs://bucket"} | values, {}))
-    assert ["reads the tokens and SAS" in line for line in told] == [True] * is_told
+    assert ["reads the tokens that are sent" in line for line in told] == [True] * is_told
 
 
 def test_check_says_what_is_sent_shown_and_followed(tmp_path):

@@ -3,6 +3,7 @@
 import asyncio
 import datetime as dt
 import json
+import re
 import sys
 import threading
 
@@ -213,3 +214,34 @@ def test_a_chain_that_fails_is_none_that_finds_none(home, caplog):
     for _ in range(2):
         assert find(is_required=True) is not None
     assert caplog.text.count("chain of credentials finds none") == 1
+
+
+@pytest.mark.parametrize(
+    "told", ["[]", '{"Version": 1, "AccessKeyId": "a", "SecretAccessKey": "b", "Expiration": 5}']
+)
+async def test_what_botocore_makes_nothing_of_is_looked_for_again(home, caplog, told):
+    AWS._told.clear()
+    process = home / "process"
+    process.write_text(f"#!/bin/sh\necho '{told}'\n")
+    process.chmod(0o700)
+    (home / "config").write_text(f"[default]\ncredential_process = {process}\n")
+    found = find(is_required=False)
+    assert found is not None and not found.is_known
+    # Nor does that end the look of whoever waits.
+    with pytest.raises(OriginNotAsked, match="AWS's chain of credentials gives none"):
+        await found.secret()
+    assert re.search("chain of credentials failed: (Attribute|Type)Error", caplog.text)
+
+
+@pytest.mark.parametrize(
+    ("profile", "config", "kind"),
+    [("nobody", "", "ProfileNotFound"), ("default", "no section", "ConfigParseError")],
+)
+def test_a_configuration_that_cant_be_read_names_no_region(
+    home, monkeypatch, caplog, profile, config, kind
+):
+    # It is asked for without credentials, too.
+    monkeypatch.setenv("AWS_PROFILE", profile)
+    (home / "config").write_text(config)
+    assert region() is None
+    assert f"AWS's configuration can't be read ({kind})" in caplog.text

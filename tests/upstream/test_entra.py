@@ -154,3 +154,30 @@ async def test_a_required_one_is_looked_for_when_it_is_needed(service):
         await found.secret()
     service.answer = None
     assert await found.secret() == Token(service.tokens[0])
+
+
+@pytest.mark.parametrize(
+    ("environment", "kind"),
+    [
+        ({"AZURE_TOKEN_CREDENTIALS": "EnvironmentCredentials"}, "ValueError"),
+        (
+            {
+                "AZURE_TOKEN_CREDENTIALS": "EnvironmentCredential",
+                "AZURE_TENANT_ID": "t",
+                "AZURE_CLIENT_CERTIFICATE_PATH": "/no/such/file",
+            },
+            "FileNotFoundError",
+        ),
+    ],
+    ids=["no such word", "a certificate that isn't there yet"],
+)
+def test_what_makes_no_credential_is_a_failure_and_looked_for_again(
+    service, monkeypatch, caplog, environment, kind
+):
+    for name, value in {"AZURE_CLIENT_ID": "c", **environment}.items():
+        monkeypatch.setenv(name, value)
+    azure_secrets._cloud.cache_clear()
+    chain = find("data", None, is_required=False)
+    assert chain is not None and not chain.is_known
+    assert f"failed: {kind}, by what AZURE_TOKEN_CREDENTIALS or others say" in caplog.text
+    assert "/no/such/file" not in caplog.text

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import sys
 import time
 
@@ -23,6 +24,7 @@ def home(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_GCE_CHECK", "true")
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path / "gcloud"))
+    google._cloud.cache_clear()
     return tmp_path
 
 
@@ -111,17 +113,27 @@ def test_no_more_is_asked_for_than_is_needed(monkeypatch, home, tokens, may_writ
 def test_what_fails_is_told_by_its_kind_alone(monkeypatch, home, tokens, caplog):
     tokens.refuses = True
     name_them(monkeypatch, workload_identity(home, tokens.url))
-    google._cloud.cache_clear()
     with caplog.at_level(logging.DEBUG):
-        chain = find()
-    # It is asked again when it is needed: nobody is anonymous for want of a service.
-    assert chain is not None and not chain.is_known
+        assert not find().is_known
     assert "Google's chain of credentials failed: OAuthError" in caplog.text
     assert "t0ken" not in caplog.text
     (home / "workload.json").write_text("{}")
-    chain = find()
-    assert chain is not None and not chain.is_known
+    assert not find().is_known
     assert "failed: DefaultCredentialsError" in caplog.text
+    # Whoever looks again and again says it once, and nothing yet of who shall pay.
+    caplog.clear()
+    assert not find(must_pay=True).is_known
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("told", ["[]", '{"type": "external_account", "audience": 5}'])
+def test_a_file_of_which_the_library_makes_nothing_is_a_failure_too(
+    monkeypatch, home, caplog, told
+):
+    (home / "key.json").write_text(told)
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(home / "key.json"))
+    assert not find().is_known
+    assert re.search("chain of credentials failed: (Attribute|Type)Error", caplog.text)
 
 
 def test_who_shall_pay_must_be_known(monkeypatch, home, tokens, caplog):

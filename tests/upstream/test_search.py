@@ -63,6 +63,24 @@ async def test_what_tells_nothing_is_asked_again_once_somebody_waits(monkeypatch
     waiting.cancel()
 
 
+@pytest.mark.parametrize("is_early", [True, False], ids=["while it looks", "between two looks"])
+async def test_one_that_is_over_looks_no_more(monkeypatch, is_early):
+    # As where settings are read anew: else each time would leave one behind.
+    monkeypatch.setattr(searching, "_LOOK_AGAIN_SECONDS", 0.0)
+    chain = Chain(None)
+    search = Search(chain.look)
+    finding = asyncio.create_task(search.means())
+    async with asyncio.timeout(20):
+        if is_early:
+            await turns()
+            search.end()
+        chain.gate.set()
+        await search.until_looked()
+        search.end()
+        assert await finding is None
+    assert chain.looks == 1
+
+
 async def test_nobody_waits_without_end(monkeypatch):
     monkeypatch.setattr(searching, "_LONGEST_WAIT_SECONDS", 0.01)
     search = Search(Chain().look)

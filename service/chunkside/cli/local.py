@@ -96,13 +96,12 @@ def run(namespace: argparse.Namespace) -> int:
     flags = list(_flags_again(namespace))
     if settings.upstream is None and not settings.routes:
         flags += ["--upstream", "s3://"]
-    upstream = settings.upstream
-    is_googles = isinstance(upstream, BucketAddress) and upstream.scheme == "gs"
+    from chunkside.tools.run import LEADS, run  # noqa: PLC0415 - other commands don't need it
+
+    scheme = settings.upstream.scheme if isinstance(settings.upstream, BucketAddress) else "s3"
     # Where the command's own readers were led before.
     told = os.environ  # environment: what the clouds' own clients go by
-    elsewhere = told.get("AWS_ENDPOINT_URL_S3") or told.get("AWS_ENDPOINT_URL")
-    if is_googles:
-        elsewhere = told.get("STORAGE_EMULATOR_HOST")
+    elsewhere = next(filter(None, map(told.get, LEADS[scheme])), None)
     if settings.upstream_endpoint is None and elsewhere is not None:
         flags += ["--upstream-endpoint", elsewhere]
     for name in ("listen", "admin_listen"):
@@ -112,9 +111,7 @@ def run(namespace: argparse.Namespace) -> int:
         flags += ["--log-level", "warning"]
     # The ports are read from what it prints.
     flags += ["--log-format", "console"]
-    from chunkside.tools.run import run  # noqa: PLC0415 - other commands don't need it
-
-    return run(command, flags, is_googles=is_googles)
+    return run(command, flags, scheme)
 
 
 def _flags_again(namespace: argparse.Namespace) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 from typing import Final
 
 from chunkside.core.ancestry import directory_of
@@ -42,6 +42,9 @@ from chunkside.gateway.rewrites import weigh_head
 UNKNOWN_FATE_SECONDS: Final = 60.0
 # So much of a write's answer is read for what it admits.
 _LOOKED_AT_BYTES: Final = 4096
+# Stamped one by one, while everybody waits. A store deletes a thousand keys at once, and a Host
+# that names a bucket gives each some names.
+_MOST_NAMES: Final = 8192
 _CONDITIONS: Final = frozenset(
     {b"if-none-match", b"if-modified-since", b"if-match", b"if-unmodified-since"}
 )
@@ -182,10 +185,14 @@ class _RunningWrite:
     def __init__(self, edges: Edges, request: Request, write: Write) -> None:
         self.others: tuple[Object, ...] = ()
         self._edges = edges
-        self._write = write
         self._has_ended = False
-        named = (request.key.object, *write.others)
-        self._objects = dict.fromkeys(chain(*(_all_names(request, each) for each in named)))
+        own = request.key.object
+        each_named = (_all_names(request, each) for each in (own, *write.others))
+        names = list(islice(chain.from_iterable(each_named), _MOST_NAMES + 1))
+        if len(names) > _MOST_NAMES:
+            write, names = Write(is_broad=True), [own]
+        self._objects = dict.fromkeys(names)
+        self._write = write
         self._is_of_metadata = request.key_class == "metadata"
         seconds = edges.write_seconds + UNKNOWN_FATE_SECONDS
         # A broad one stamps all there is.

@@ -265,7 +265,11 @@ def parse_endpoint(value: object) -> UpstreamAddress:
     if not isinstance(address, UpstreamAddress):
         raise NotAllowedError("not where a store answers", ENDPOINTS)
     if address.prefix:
-        raise NotAllowedError("has a path", ENDPOINTS, "the bucket goes into upstream")
+        raise NotAllowedError(
+            "has a path",
+            ENDPOINTS,
+            "what it names goes into upstream: s3://BUCKET, gs://BUCKET or az://ACCOUNT",
+        )
     return address
 
 

@@ -10,6 +10,7 @@ from chunkside.settings.addresses import (
     OriginAddress,
     TcpAddress,
     UpstreamAddress,
+    is_azure,
 )
 from chunkside.settings.model import Settings
 from chunkside.settings.own_credential import (
@@ -60,10 +61,10 @@ def cautions(settings: Settings) -> list[str]:
                 "reads the secret of upstream_auth_file"
             )
         if _bears_token(route) and _goes_in_the_clear(route.upstream):
+            sent = "tokens and SAS" if is_azure(route.upstream) else "tokens"
             told.append(
                 f"{label}upstream_endpoint is http:// and not on this machine: whoever is on the "
-                "way there reads the tokens and SAS that are sent to it; upstream_auth=none sends "
-                "none"
+                f"way there reads the {sent} that are sent to it; upstream_auth=none sends none"
             )
         if own.upstream_cert_file is not None and not shows_certificate(route):
             told.append(f"{label}upstream is no https://: upstream_cert_file is shown to nobody")

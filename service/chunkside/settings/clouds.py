@@ -11,9 +11,14 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Cloud:
+    """`file_variable`: by what its library finds a file with credentials; "" where
+    `upstream_auth_file` names that.
+    """
+
     auth: str
     whose: str
     library: str
+    file_variable: str = ""
 
     @property
     def is_installed(self) -> bool:
@@ -22,8 +27,8 @@ class Cloud:
 
 
 CLOUDS: Final = {
-    "s3": Cloud("aws", "AWS's", "botocore"),
-    "gs": Cloud("gcp", "Google's", "google.auth"),
+    "s3": Cloud("aws", "AWS's", "botocore", "AWS_SHARED_CREDENTIALS_FILE"),
+    "gs": Cloud("gcp", "Google's", "google.auth", "GOOGLE_APPLICATION_CREDENTIALS"),
     "az": Cloud("azure", "Azure's", "azure.identity"),
 }
 """By the scheme of their upstreams."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 from chunkside.settings.addresses import BucketAddress, OriginAddress, is_azure
 from chunkside.settings.clouds import CLOUDS
@@ -23,9 +22,7 @@ _SECRETS = {
     "basic": "a file with `user:password`",
     "header": "a file with one line, `Name: value`",
 }
-
-
-_WORDS_OF_S3: Final = {
+_KNOWN_BY = {
     "upstream_region": ("s3",),
     "upstream_addressing": ("s3",),
     "upstream_requester_pays": ("s3", "gs"),
@@ -48,9 +45,9 @@ def refuse_unfit_files(settings: Settings) -> None:
     for route, given in zip(routes, each_given, strict=True):
         own = route.settings
         try:
-            _look_at_words_of_s3(route, given)
+            _look_at_words_of_stores(route, given)
             _look_at_certificates(route)
-            _look_at_secret(route)
+            _look_at_secret(route, given)
         except _Unfit as unfit:
             value = getattr(own, unfit.setting)
             # A route that has none of its own has the one beside it.
@@ -62,13 +59,15 @@ def refuse_unfit_files(settings: Settings) -> None:
             ) from unfit
 
 
-def _look_at_words_of_s3(route: ConfiguredRoute, given: RouteSettings) -> None:
-    scheme = route.upstream.scheme if isinstance(route.upstream, BucketAddress) else "s3"
-    fields = RouteSettings.model_fields
-    for name, schemes in _WORDS_OF_S3.items():
-        if scheme not in schemes and getattr(given, name) != fields[name].default:
-            told = " and ".join(f"{each}://" for each in schemes)
-            raise _Unfit(name, f"left out with {scheme}://", f"a setting for {told} alone")
+def _look_at_words_of_stores(route: ConfiguredRoute, given: RouteSettings) -> None:
+    upstream, fields = route.upstream, RouteSettings.model_fields
+    if not isinstance(upstream, BucketAddress):
+        return
+    for name, schemes in _KNOWN_BY.items():
+        if upstream.scheme not in schemes and getattr(given, name) != fields[name].default:
+            whose = " and ".join(f"{scheme}://" for scheme in schemes)
+            allowed = f"left out with {upstream.scheme}://"
+            raise _Unfit(name, allowed, f"a setting for {whose} alone")
 
 
 def _look_at_certificates(route: ConfiguredRoute) -> None:
@@ -90,10 +89,11 @@ def _look_at_certificates(route: ConfiguredRoute) -> None:
         raise _Unfit("upstream_cert_file", allowed, str(error)) from error
 
 
-def _look_at_secret(route: ConfiguredRoute) -> None:
+def _look_at_secret(route: ConfiguredRoute, given: RouteSettings) -> None:
     own = route.settings
     kind, file = auth_kind(own), own.upstream_auth_file
     _look_at_cloud(route)
+    _look_at_file_of_cloud(route, given)
     if kind is None:
         if file is not None and own.upstream_auth == "auto":
             allowed = "azure" if is_azure(route.upstream) else "bearer, basic or header"
@@ -107,6 +107,18 @@ def _look_at_secret(route: ConfiguredRoute) -> None:
         credential_line(kind, file)
     except UnfitFile as error:
         raise _Unfit("upstream_auth_file", _SECRETS[kind], str(error)) from error
+
+
+def _look_at_file_of_cloud(route: ConfiguredRoute, given: RouteSettings) -> None:
+    """The chains of some clouds look for files themselves, by names of their own."""
+    upstream, auth = route.upstream, route.settings.upstream_auth
+    if not isinstance(upstream, BucketAddress) or route.settings.upstream_auth_file is None:
+        return
+    cloud = CLOUDS[upstream.scheme]
+    is_meant = auth == "auto" or (auth == cloud.auth and given.upstream_auth_file is not None)
+    if cloud.file_variable and is_meant:
+        allowed = f"left out: {cloud.whose} own chain reads what {cloud.file_variable} names"
+        raise _Unfit("upstream_auth_file", allowed, f"not read for {upstream.scheme}://")
 
 
 def _look_at_secret_of_azure(upstream: OriginAddress, file: Path) -> None:
@@ -125,7 +137,7 @@ def _look_at_cloud(route: ConfiguredRoute) -> None:
     meant = next((key for key, cloud in CLOUDS.items() if cloud.auth == told), scheme)
     if meant != scheme:
         raise _Unfit(
-            "upstream_auth", f"another, or an {meant}:// upstream", f"{told} is for {meant}://"
+            "upstream_auth", f"another, or {meant}:// as upstream", f"{told} is for {meant}://"
         )
     if not scheme:
         return

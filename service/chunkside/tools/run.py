@@ -26,18 +26,22 @@ _PASSED_ON: Final = (signal.SIGTERM, signal.SIGHUP)
 _NEAR: Final = "localhost,127.0.0.1,::1"
 _LOOK_SECONDS: Final = 0.05
 _MOST_LOOKS: Final = 100
-_OF_S3: Final = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
-_OF_GOOGLES: Final = ("STORAGE_EMULATOR_HOST", "TENSORSTORE_GCS_HTTP_URL")
+LEADS: Final[dict[str, tuple[str, ...]]] = {
+    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+    "gs": ("STORAGE_EMULATOR_HOST", "TENSORSTORE_GCS_HTTP_URL"),
+    "az": (),
+}
+"""What clients find their store by, the first that is set; by the scheme of the upstream."""
 # Before it reads, gcsfs asks by gRPC what kind of a bucket it is, and waits for long.
 _NO_GRPC: Final = "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"
 
 
-def run(command: Sequence[str], flags: Sequence[str], *, is_googles: bool = False) -> int:
-    """Gives the command's exit code. `flags`: of `chunkside serve`. `is_googles`: the store is."""
+def run(command: Sequence[str], flags: Sequence[str], scheme: str = "s3") -> int:
+    """Gives the command's exit code. `flags`: of `chunkside serve`. `scheme`: of the upstream."""
     told = os.environ  # environment: handed on
     try:
         with child(flags) as sidecar:
-            code = _carry_out(command, led_to(sidecar.url, told, is_googles=is_googles))
+            code = _carry_out(command, led_to(sidecar.url, told, scheme))
             _tell_saved(sidecar)
             return code
     except SidecarError as error:
@@ -45,14 +49,19 @@ def run(command: Sequence[str], flags: Sequence[str], *, is_googles: bool = Fals
         return error.exit_code
 
 
-def led_to(url: str, environment: Mapping[str, str], *, is_googles: bool = False) -> dict[str, str]:
-    """What leads readers of S3, or of Google's store, to a sidecar, and all past proxies to it."""
+def led_to(url: str, environment: Mapping[str, str], scheme: str = "s3") -> dict[str, str]:
+    """What leads readers of S3, or of Google's store, to a sidecar, and all past proxies to it.
+    Azure's go by no environment.
+    """
     near = {
         name: ",".join(filter(None, (environment.get(name), _NEAR)))
         for name in ("NO_PROXY", "no_proxy")
     }
-    leads = dict.fromkeys(_OF_GOOGLES if is_googles else _OF_S3, url)
-    leads |= {_NO_GRPC: "false"} if is_googles else {"AWS_ALLOW_HTTP": "true"}
+    leads = dict.fromkeys(LEADS.get(scheme, LEADS["s3"]), url)
+    if scheme == "gs":
+        leads[_NO_GRPC] = "false"
+    elif leads:
+        leads["AWS_ALLOW_HTTP"] = "true"
     return {**environment, **near, **leads, "CHUNKSIDE_URL": url}
 
 

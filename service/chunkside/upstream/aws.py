@@ -14,6 +14,8 @@ from typing import Any, Final
 
 from chunkside.upstream.chain import Chain, Cloud, Found, LookupFailed
 
+log = logging.getLogger(__name__)
+
 _IN_FILES: Final = frozenset({"shared-credentials-file", "config-file"})
 
 
@@ -36,10 +38,15 @@ def find(*, is_required: bool) -> Chain[Keys] | None:
 
 
 def region() -> str | None:
-    """What AWS's configuration says."""
+    """What AWS's configuration says, if that can be read."""
     if not is_installed():
         return None
-    told = _session().get_config_variable("region")
+    try:
+        told = _session().get_config_variable("region")
+    except _errors() as error:
+        kind = type(error).__name__
+        log.warning("AWS's configuration can't be read (%s): no region is taken from it", kind)
+        return None
     return told if isinstance(told, str) else None
 
 

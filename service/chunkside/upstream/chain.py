@@ -60,7 +60,7 @@ class Cloud(Generic[T]):
         are looked for again when they are needed.
         """
         try:
-            found = self.look_up(None)
+            found = self.find(None)
         except LookupFailed as error:
             self._say(f"failed: {error}")
             return Chain(self, None)
@@ -69,6 +69,17 @@ class Cloud(Generic[T]):
         elif is_required:
             self._say("finds none")
         return Chain(self, found) if found is not None or is_required else None
+
+    def find(self, held: Found[T] | None) -> Found[T] | None:
+        """As `look_up`, whatever a library makes of a file or an answer that nobody meant for it:
+        if that were no failure to look, nobody would look again.
+        """
+        try:
+            return self.look_up(held)
+        except LookupFailed:
+            raise
+        except Exception as error:
+            raise LookupFailed(type(error).__name__) from error
 
     def _say(self, what: str) -> None:
         """Once, for as long as nothing is found."""
@@ -144,7 +155,7 @@ class Chain(Generic[T]):
     async def _bring(self, held: Found[T] | None) -> None:
         whose = self._cloud.whose
         try:
-            found = await in_thread("credentials", partial(self._cloud.look_up, held))
+            found = await in_thread("credentials", partial(self._cloud.find, held))
         except LookupFailed as error:
             self._say(f"{whose} chain of credentials failed: {error}")
             return

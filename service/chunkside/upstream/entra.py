@@ -86,9 +86,12 @@ def _credential() -> Any:
     for name, level in _QUIET.items():
         logging.getLogger(name).setLevel(level)
     options: dict[str, Any] = {f"exclude_{name}_credential": True for name in _LEFT_OUT}
-    return DefaultAzureCredential(
-        **options, retry_total=_RETRIES, connection_timeout=_SECONDS, read_timeout=2 * _SECONDS
-    )
+    options |= {"connection_timeout": _SECONDS, "read_timeout": 2 * _SECONDS}
+    try:
+        return DefaultAzureCredential(**options, retry_total=_RETRIES)
+    except (OSError, ValueError) as error:
+        kind = type(error).__name__
+        raise LookupFailed(f"{kind}, by what AZURE_TOKEN_CREDENTIALS or others say") from None
 
 
 def _errors() -> tuple[type[Exception], ...]:

@@ -47,7 +47,8 @@ def find(*, is_required: bool, may_write: bool, must_pay: bool) -> Chain[Token] 
     scope = f"{_SCOPES}{'read_write' if may_write else 'read_only'}"
     chain = _cloud(scope).chain(is_required=is_required) if is_installed() else None
     token = None if chain is None else chain.held()
-    if must_pay and (token is None or token.project is None):
+    is_known = chain is None or chain.is_known
+    if must_pay and is_known and (token is None or token.project is None):
         log.warning(
             "upstream_requester_pays is set, and no project is known that could pay: the store "
             "will refuse to answer. Set GOOGLE_CLOUD_PROJECT, and have credentials for gs://"

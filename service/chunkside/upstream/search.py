@@ -30,9 +30,11 @@ class Search:
         self._has_looked = asyncio.Event()
         self._is_over = asyncio.Event()
 
-    async def means(self) -> Means:
-        """Looks at once, and then whenever somebody waits for it, until it can be told."""
-        while True:
+    async def means(self) -> Means | None:
+        """Looks at once, and then whenever somebody waits for it, until it can be told; None where
+        it is over before.
+        """
+        while not self._is_over.is_set():
             self._is_wanted.clear()
             found = await in_thread("credentials", self._look)
             self._has_looked.set()
@@ -40,11 +42,12 @@ class Search:
                 return found
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
             await self._is_wanted.wait()
+        return None
 
     def end(self) -> None:
-        """Lets all go on who wait."""
-        self._has_looked.set()
-        self._is_over.set()
+        """Lets all go on who wait, and looks no more."""
+        for event in (self._has_looked, self._is_over, self._is_wanted):
+            event.set()
 
     async def until_looked(self) -> None:
         """Until it has looked once, or for a while."""
