@@ -112,12 +112,25 @@ def test_what_fails_is_told_by_its_kind_alone(monkeypatch, home, tokens, caplog)
     tokens.refuses = True
     name_them(monkeypatch, workload_identity(home, tokens.url))
     with caplog.at_level(logging.DEBUG):
-        assert find() is None
+        assert not find().is_known
     assert "Google's chain of credentials failed: OAuthError" in caplog.text
     assert "t0ken" not in caplog.text
     (home / "workload.json").write_text("{}")
-    assert find() is None
+    assert not find().is_known
     assert "failed: DefaultCredentialsError" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [("null", "AttributeError"), ('{"type": "external_account", "audience": 5}', "TypeError")],
+)
+def test_a_file_that_holds_something_else_is_a_chain_that_fails(
+    monkeypatch, home, caplog, content, kind
+):
+    (home / "odd.json").write_text(content)
+    name_them(monkeypatch, {"GOOGLE_APPLICATION_CREDENTIALS": str(home / "odd.json")})
+    assert not find().is_known
+    assert f"Google's chain of credentials failed: {kind}" in caplog.text
 
 
 def test_who_shall_pay_must_be_known(monkeypatch, home, tokens, caplog):
