@@ -422,6 +422,26 @@ def test_what_is_not_of_the_bucket_and_its_prefix_is_refused(target):
 def test_nobody_climbs_out_of_a_prefix_of_a_bucket():
     refusal = BUCKETS.request("GET", b"/data/era5/../x", fields(), has_body=False)
     assert isinstance(refusal, Refuse) and refusal.slug == "bad-target"
+    googles = replace(BUCKETS, is_googles=True)
+    for target in (b"/data/era5/..;v=1/x", b"/data/%65ra5/..;v=1/x"):
+        refusal = googles.request("GET", target, fields(), has_body=False)
+        assert isinstance(refusal, Refuse) and refusal.slug == "bad-target"
+
+
+@pytest.mark.parametrize("method", ["DELETE", "POST", "PUT", "PATCH"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        b"/data?list-type=2&prefix=era5%2F",
+        b"/data?list-type=2&prefix=era5%2F&delete",
+        b"/data?restype=container&comp=list&prefix=era5%2F",
+        b"/storage/v1/b/data/o?prefix=era5%2F",
+    ],
+)
+def test_whoever_may_list_beneath_a_prefix_writes_nothing_to_its_bucket(method, target):
+    route = replace(BUCKETS, is_googles=True)
+    refusal = route.request(method, target, fields(), has_body=False)
+    assert isinstance(refusal, Refuse) and refusal.status == 421
 
 
 def test_all_buckets_are_admitted_where_none_is_named():

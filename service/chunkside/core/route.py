@@ -100,7 +100,7 @@ class Route:
         if b"#" in raw_target:
             return bad_target("A target has no fragment: send # as %23.")
         named = self._named(target)
-        refused = self._out_of_scope(target, named)
+        refused = self._out_of_scope(method, target, named)
         if refused is not None:
             return refused
         control = fields.combined(_CONTROL).strip(b" \t").lower()
@@ -147,15 +147,19 @@ class Route:
     def _named(self, target: bytes) -> Named | None:
         return named_by(target[len(self.prefix) :]) if self.is_googles else None
 
-    def _out_of_scope(self, target: bytes, named: Named | None) -> Refuse | None:
+    def _out_of_scope(self, method: str, target: bytes, named: Named | None) -> Refuse | None:
         """`named`: what a target is about that isn't in path style."""
         in_store = target[len(self.prefix) :]
         if named is not None and named.is_ambiguous:
             return bad_target("A key with dot segments is asked for by its path, /bucket/key.")
         place = self._plain(in_store if named is None else named.place)
-        if self.admits and not is_admitted(self.admits, place):
+        # A write to a bucket's own target is to the bucket, whatever may be listed of it.
+        may_list = method in SAFE_METHODS
+        if self.admits and not is_admitted(self.admits, place, may_list=may_list):
             return self._not_admitted()
-        if leaves_its_root(target[len(self.scope) :] if named is None else in_store):
+        # However long its spelling is, what is asked for begins with what is admitted.
+        beneath = place[len(self.admits or b"") :]
+        if leaves_its_root(beneath) or (named is not None and leaves_its_root(in_store)):
             return bad_target("Dot segments in the target climb above the upstream's prefix.")
         return None
 
