@@ -451,6 +451,36 @@ def test_all_buckets_are_admitted_where_none_is_named():
     assert made(target=b"/any", route=route).key_class == "listing"
 
 
+@pytest.mark.parametrize(
+    ("line", "is_admitted"),
+    [
+        ("x-amz-copy-source: data/era5/a", True),
+        ("x-amz-copy-source: /data/era5%2Fa?versionId=3", True),
+        ("x-goog-copy-source: data/era5/a", True),
+        ("x-amz-copy-source: data/secret/a", False),
+        ("x-amz-copy-source: data/era5/../secret", False),
+        ("x-amz-copy-source: other/era5/a", False),
+        ("x-amz-copy-source: arn:aws:s3:us-east-1:1:accesspoint/x/object/a", False),
+        ("x-goog-copy-source: data/era51", False),
+        ("x-amz-rename-source: data/secret/a", False),
+        ("x-ms-copy-source: https://store.example/data/era5/a", True),
+        ("x-ms-copy-source: https://store.example/data/secret?snapshot=x", False),
+        ("x-ms-copy-source: https://store.example/data/secret?sv=1&sig=x", True),
+        ("x-ms-copy-source: https://store-secondary.example/data/era5/a", False),
+        ("x-ms-copy-source: nonsense", False),
+        ("x-ms-rename-source: /data/era5/a", True),
+        ("x-ms-rename-source: /data/secret", False),
+    ],
+)
+def test_nothing_is_copied_from_what_is_not_admitted(line, is_admitted):
+    route = replace(BUCKETS, location="https://store.example:443")
+    asked = route.request("PUT", b"/data/era5/copy", fields(line), has_body=False)
+    told = asked.status if isinstance(asked, Refuse) else None
+    assert told == (None if is_admitted else 421)
+    everything = replace(route, admits=b"")
+    made(line, method="PUT", target=b"/data/era5/copy", route=everything)
+
+
 AZURE = replace(BUCKETS, prefix=b"/account", own_range=b"x-ms-range", client_credentials="strip")
 
 

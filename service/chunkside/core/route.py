@@ -7,6 +7,7 @@ from functools import cache
 from typing import Final
 
 from chunkside.core.buckets import is_admitted, is_of_an_object, spelled_plainly
+from chunkside.core.copies import copies_from_beneath
 from chunkside.core.cors import Pages
 from chunkside.core.credentials import (
     is_presigned,
@@ -100,7 +101,7 @@ class Route:
         if b"#" in raw_target:
             return bad_target("A target has no fragment: send # as %23.")
         named = self._named(target)
-        refused = self._out_of_scope(method, target, named)
+        refused = self._out_of_scope(method, target, fields, named)
         if refused is not None:
             return refused
         control = fields.combined(_CONTROL).strip(b" \t").lower()
@@ -147,7 +148,9 @@ class Route:
     def _named(self, target: bytes) -> Named | None:
         return named_by(target[len(self.prefix) :]) if self.is_googles else None
 
-    def _out_of_scope(self, method: str, target: bytes, named: Named | None) -> Refuse | None:
+    def _out_of_scope(
+        self, method: str, target: bytes, fields: Fields, named: Named | None
+    ) -> Refuse | None:
         """`named`: what a target is about that isn't in path style."""
         in_store = target[len(self.prefix) :]
         if named is not None and named.is_ambiguous:
@@ -156,6 +159,8 @@ class Route:
         # A write to a bucket's own target is to the bucket, whatever may be listed of it.
         may_list = method in SAFE_METHODS
         if self.admits and not is_admitted(self.admits, place, may_list=may_list):
+            return self._not_admitted()
+        if self.admits and not copies_from_beneath(fields, self.location, self.scope):
             return self._not_admitted()
         # However long its spelling is, what is asked for begins with what is admitted.
         beneath = place[len(self.admits or b"") :]
