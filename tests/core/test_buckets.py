@@ -23,6 +23,7 @@ from chunkside.core.buckets import (
         (b"/data/?a/b", b"data", b"/?a/b", False),
         (b"/data/a//b?x=1", b"data", b"/a//b?x=1", True),
         (b"/data//", b"data", b"//", True),
+        (b"//data/a", b"", b"/data/a", False),
     ],
 )
 def test_a_target_names_a_bucket_and_what_lies_in_it(target, bucket, rest, with_key):

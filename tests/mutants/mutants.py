@@ -49,19 +49,24 @@ def copy_tree(target: Path) -> Path:
     for name in _COPIED:
         source = ROOT / name
         if source.is_dir():
-            ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
+            ignored = shutil.ignore_patterns("__pycache__", "*.pyc", "node_modules")
             shutil.copytree(source, target / name, ignore=ignored)
         else:
             shutil.copy2(source, target / name)
     return target
 
 
-def applies(mutant: Mutant, tree: Path) -> bool:
+def applies(mutant: Mutant, tree: Path, *flags: str) -> bool:
     """Applies the patch; where it doesn't fit exactly, nothing is changed."""
     # Above the copy there may be a repository that git would take it for a part of.
     environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(tree.parent)}
-    command = ["git", "apply", "--whitespace=nowarn", str(mutant.patch)]
+    command = ["git", "apply", "--whitespace=nowarn", *flags, str(mutant.patch)]
     return subprocess.run(command, cwd=tree, env=environment, check=False).returncode == 0
+
+
+def would_apply(mutant: Mutant) -> bool:
+    """The same to the tree itself, of which nothing is changed."""
+    return applies(mutant, ROOT, "--check")
 
 
 def run_tests(tests: tuple[str, ...], tree: Path) -> subprocess.CompletedProcess[str]:

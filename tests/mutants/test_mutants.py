@@ -5,7 +5,7 @@ A patch that no longer applies must follow the code it changes; don't drop it.
 
 import pytest
 
-from tests.mutants.mutants import applies, copy_tree, judge, mutants
+from tests.mutants.mutants import ROOT, judge, mutants, would_apply
 
 ALL = {each.name: each for each in mutants()}
 # A wrong answer from any of these is silent wrong data.
@@ -23,10 +23,9 @@ def test_a_broken_rule_turns_the_tests_red(name, tmp_path):
 
 
 @pytest.mark.parametrize("mutant", ALL.values(), ids=ALL)
-def test_a_patch_applies_and_names_tests_that_exist(mutant, tmp_path):
-    tree = copy_tree(tmp_path)
-    assert applies(mutant, tree)
+def test_a_patch_applies_and_names_tests_that_exist(mutant):
+    assert would_apply(mutant)
     for test in mutant.tests:
         path, *names = test.split("::")
-        text = (tree / path).read_text()
+        text = (ROOT / path).read_text()
         assert all(f"def {name}(" in text or f"class {name}:" in text for name in names), test

@@ -91,7 +91,8 @@ def spelled_plainly(target: bytes) -> bytes:
 
 
 def has_key(target: bytes) -> bool:
-    return len(bucket_of(target)[1].partition(b"?")[0]) > 1
+    bucket, rest = bucket_of(target)
+    return bucket != b"" and len(rest.partition(b"?")[0]) > 1
 
 
 def is_of_an_object(target: bytes, ignored_query: frozenset[bytes]) -> bool:

@@ -205,6 +205,14 @@ class Route:
         named = self._named(target)
         return Object(self.location, object_path(self._written(target, named)))
 
+    def place_of(self, data_port_target: bytes) -> bytes:
+        """The path at and beneath which all lies, as sent to the origin, that a target names.
+        Raises ValueError as `origin_path`.
+        """
+        target = self.origin_path(data_port_target)
+        named = self._named(target)
+        return object_path(target if named is None else named.place)
+
     def _host_handed_on(self, raw_target: bytes, fields: Fields) -> bytes | None:
         """The client's own Host, where it signed that, or may mean a bucket by it."""
         host = host_asked_by(raw_target, fields) if self.preserves_host else None
