@@ -77,8 +77,8 @@ def passes_by(request: Request) -> bool:
         or request.is_signed
         or request.host is not None
         or request.control == "bypass"
-        or any(name in fields for name in _OF_GOOGLE)
         or any(name in fields for name in _OF_AZURE)
         or any(name in fields for name in _CUSTOMER_KEYS)
+        or any(name in fields for name in _OF_GOOGLE)
         or b"no-store" in cache_control(fields)
     )
