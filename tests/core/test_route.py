@@ -481,6 +481,14 @@ def test_nothing_is_copied_from_what_is_not_admitted(line, is_admitted):
     made(line, method="PUT", target=b"/data/era5/copy", route=everything)
 
 
+def test_nothing_beneath_a_prefix_is_put_together_from_what_lies_elsewhere():
+    target = b"/data/era5/whole?%63ompose"
+    refusal = BUCKETS.request("PUT", target, fields(), has_body=True)
+    assert isinstance(refusal, Refuse) and refusal.status == 421
+    assert made(method="PUT", target=target, route=replace(BUCKETS, admits=b"/data"))
+    assert made(method="PUT", target=b"/data/era5/x?partNumber=1", route=BUCKETS)
+
+
 AZURE = replace(BUCKETS, prefix=b"/account", own_range=b"x-ms-range", client_credentials="strip")
 
 

@@ -30,6 +30,14 @@ def copies_from_beneath(fields: Fields, location: str, scope: bytes) -> bool:
     )
 
 
+def composes(target: bytes) -> bool:
+    """Whether a write puts an object together from others of its bucket, named in its body."""
+    query = target.partition(b"?")[2]
+    return any(
+        unquote_to_bytes(each.partition(b"=")[0]) == b"compose" for each in query.split(b"&")
+    )
+
+
 def _place(url: bytes, location: str) -> bytes:
     """Where a URL leads at a location; b"" where it leads elsewhere, or nowhere."""
     authority = target_authority(url)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from chunkside.core.buckets import is_admitted, is_of_an_object, spelled_plainly
-from chunkside.core.copies import copies_from_beneath
+from chunkside.core.buckets import has_key, is_admitted, is_of_an_object, spelled_plainly
+from chunkside.core.copies import composes, copies_from_beneath
 from chunkside.core.cors import Pages
 from chunkside.core.credentials import (
     is_presigned,
@@ -161,6 +161,8 @@ class Route:
         if self.admits and not is_admitted(self.admits, place, may_list=may_list):
             return self._not_admitted()
         if self.admits and not copies_from_beneath(fields, self.location, self.scope):
+            return self._not_admitted()
+        if has_key(self.admits or b"") and composes(target):
             return self._not_admitted()
         # However long its spelling is, what is asked for begins with what is admitted.
         beneath = place[len(self.admits or b"") :]
