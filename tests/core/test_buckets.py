@@ -23,6 +23,7 @@ from chunkside.core.buckets import (
         (b"/data/?a/b", b"data", b"/?a/b", False),
         (b"/data/a//b?x=1", b"data", b"/a//b?x=1", True),
         (b"/data//", b"data", b"//", True),
+        (b"//data/a", b"", b"/data/a", False),
     ],
 )
 def test_a_target_names_a_bucket_and_what_lies_in_it(target, bucket, rest, with_key):
@@ -94,10 +95,19 @@ def test_only_a_key_and_its_versions_are_objects(target, is_object):
         (b"/data/x", b"/?comp=list&prefix=data", False),
         (b"/data/x", b"/other?list-type=2&prefix=x%2F", False),
         (b"/data/x", b"/data/y?list-type=2&prefix=x%2F", False),
+        (b"/data/x", b"/data?list-type=2&prefix=x%2F&max-keys=1&continuation-token=t", True),
+        (
+            b"/data/x",
+            b"/data?list-type=2&versions=true&pageToken=t&prefix=x%2F&userProject=p",
+            True,
+        ),
+        (b"/data/x", b"/data?list-type=2&prefix=x%2F&acl", False),
+        (b"/data/x", b"/data?list-type=2&prefix=x%2F&%70olicy=", False),
+        (b"/data/x", b"/data?restype=container&comp=list&comp=acl&prefix=x/", False),
     ],
 )
 def test_a_bucket_and_a_prefix_admit_just_that(scope, target, is_within):
-    assert is_admitted(scope, target) is is_within
+    assert is_admitted(scope, target, may_list=True) is is_within
 
 
 @pytest.mark.parametrize(

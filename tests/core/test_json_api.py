@@ -10,6 +10,7 @@ from chunkside.core.json_api import Named, content_read, named_by, told_of
 from chunkside.core.key import Object
 from chunkside.core.policy import decide
 from chunkside.core.request import Request
+from chunkside.core.routes import Routes
 from tests.core.samples import NOW, fields
 from tests.core.test_route import BUCKETS
 
@@ -307,3 +308,18 @@ def test_a_prefix_admits_its_keys_by_any_name():
     for target in (b"/data%2Fera5/a", b"/data/era5%2F..%2Fx", b"/data/era51%2Fa"):
         refused = asked(PREFIX, target)
         assert isinstance(refused, Refuse)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "place"),
+    [
+        (b"/data/a%20b", b"/data/a b"),
+        (b"/storage/v1/b/data/o/a%2Fx%20y", b"/data/a/x y"),
+        (b"/download/storage/v1/b/data/o/a%2Fb?alt=media", b"/data/a/b"),
+        (b"/storage/v1/b/data/o?prefix=a", b"/data"),
+        (b"/storage/v1/b/data", b"/data"),
+        (b"/storage/v1/b", b"/"),
+    ],
+)
+def test_all_beneath_a_name_lies_beneath_its_path(prefix, place):
+    assert Routes([STORE]).branches(prefix)[-1].path == place

@@ -422,6 +422,26 @@ def test_what_is_not_of_the_bucket_and_its_prefix_is_refused(target):
 def test_nobody_climbs_out_of_a_prefix_of_a_bucket():
     refusal = BUCKETS.request("GET", b"/data/era5/../x", fields(), has_body=False)
     assert isinstance(refusal, Refuse) and refusal.slug == "bad-target"
+    googles = replace(BUCKETS, is_googles=True)
+    for target in (b"/data/era5/..;v=1/x", b"/data/%65ra5/..;v=1/x"):
+        refusal = googles.request("GET", target, fields(), has_body=False)
+        assert isinstance(refusal, Refuse) and refusal.slug == "bad-target"
+
+
+@pytest.mark.parametrize("method", ["DELETE", "POST", "PUT", "PATCH"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        b"/data?list-type=2&prefix=era5%2F",
+        b"/data?list-type=2&prefix=era5%2F&delete",
+        b"/data?restype=container&comp=list&prefix=era5%2F",
+        b"/storage/v1/b/data/o?prefix=era5%2F",
+    ],
+)
+def test_whoever_may_list_beneath_a_prefix_writes_nothing_to_its_bucket(method, target):
+    route = replace(BUCKETS, is_googles=True)
+    refusal = route.request(method, target, fields(), has_body=False)
+    assert isinstance(refusal, Refuse) and refusal.status == 421
 
 
 def test_all_buckets_are_admitted_where_none_is_named():
@@ -429,6 +449,44 @@ def test_all_buckets_are_admitted_where_none_is_named():
     assert made(target=b"/any/key", route=route).key_class == "chunk"
     assert made(target=b"/", route=route).key_class == "listing"
     assert made(target=b"/any", route=route).key_class == "listing"
+
+
+@pytest.mark.parametrize(
+    ("line", "is_admitted"),
+    [
+        ("x-amz-copy-source: data/era5/a", True),
+        ("x-amz-copy-source: /data/era5%2Fa?versionId=3", True),
+        ("x-goog-copy-source: data/era5/a", True),
+        ("x-amz-copy-source: data/secret/a", False),
+        ("x-amz-copy-source: data/era5/../secret", False),
+        ("x-amz-copy-source: other/era5/a", False),
+        ("x-amz-copy-source: arn:aws:s3:us-east-1:1:accesspoint/x/object/a", False),
+        ("x-goog-copy-source: data/era51", False),
+        ("x-amz-rename-source: data/secret/a", False),
+        ("x-ms-copy-source: https://store.example/data/era5/a", True),
+        ("x-ms-copy-source: https://store.example/data/secret?snapshot=x", False),
+        ("x-ms-copy-source: https://store.example/data/secret?sv=1&sig=x", True),
+        ("x-ms-copy-source: https://store-secondary.example/data/era5/a", False),
+        ("x-ms-copy-source: nonsense", False),
+        ("x-ms-rename-source: /data/era5/a", True),
+        ("x-ms-rename-source: /data/secret", False),
+    ],
+)
+def test_nothing_is_copied_from_what_is_not_admitted(line, is_admitted):
+    route = replace(BUCKETS, location="https://store.example:443")
+    asked = route.request("PUT", b"/data/era5/copy", fields(line), has_body=False)
+    told = asked.status if isinstance(asked, Refuse) else None
+    assert told == (None if is_admitted else 421)
+    everything = replace(route, admits=b"")
+    made(line, method="PUT", target=b"/data/era5/copy", route=everything)
+
+
+def test_nothing_beneath_a_prefix_is_put_together_from_what_lies_elsewhere():
+    target = b"/data/era5/whole?%63ompose"
+    refusal = BUCKETS.request("PUT", target, fields(), has_body=True)
+    assert isinstance(refusal, Refuse) and refusal.status == 421
+    assert made(method="PUT", target=target, route=replace(BUCKETS, admits=b"/data"))
+    assert made(method="PUT", target=b"/data/era5/x?partNumber=1", route=BUCKETS)
 
 
 AZURE = replace(BUCKETS, prefix=b"/account", own_range=b"x-ms-range", client_credentials="strip")

@@ -6,6 +6,7 @@ import gzip
 import json
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote
 
@@ -14,7 +15,7 @@ import pytest
 from tests.e2e.conftest import ANY_DISK
 from tests.plugins.requirements import find_client_program
 from tests.support.arrays import NAME, sparse_array
-from tests.support.deadline import wait_for
+from tests.support.deadline import DEADLINE_SECONDS, wait_for
 from tests.support.gcs import NOBODY, by_json, fake_gcs, make_bucket, put
 from tests.support.google import PROJECT, PrivateStore, Tokens
 from tests.support.google_credentials import machine, service_account, workload_identity
@@ -61,6 +62,11 @@ def sidecar(emulator: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     flags = (*ANY_DISK, "--upstream-endpoint", emulator)
     with Sidecar("gs://", tmp_path_factory.mktemp("cache"), flags, NOBODY) as running:
         yield running
+
+
+def until_ready(sidecar: Sidecar) -> None:
+    """Until it has looked for credentials, for which no start waits."""
+    wait_for(lambda: exchange(sidecar.admin_url, "/readyz").status == 200, "the first look")
 
 
 def told(answer: Response) -> str:
@@ -295,6 +301,7 @@ def test_a_token_that_the_store_refuses_is_asked_for_anew_once(
     flags = (*ANY_DISK, "--upstream-endpoint", store.url)
     environment = service_account(tmp_path, tokens.url)
     with Sidecar("gs://", tmp_path / "cache", flags, environment) as sidecar:
+        until_ready(sidecar)
         tokens.revoke()
         assert exchange(sidecar.url, f"/{BUCKET}/x/c/0").body == BODY
         assert len(tokens.given) == 2
@@ -316,6 +323,7 @@ def test_tokens_are_renewed_while_others_read(
     flags = (*ANY_DISK, "--upstream-endpoint", store.url)
     environment = service_account(tmp_path, tokens.url)
     with Sidecar("gs://", tmp_path / "cache", flags, environment) as sidecar:
+        until_ready(sidecar)
         tokens.delay = 3.0
         for number in range(20):
             began = time.monotonic()
@@ -338,6 +346,7 @@ def test_a_token_that_ends_mid_run_is_waited_for(
     flags = (*ANY_DISK, "--upstream-endpoint", store.url)
     environment = service_account(tmp_path, tokens.url)
     with Sidecar("gs://", tmp_path / "cache", flags, environment) as sidecar:
+        until_ready(sidecar)
         wait_for(lambda: not tokens.is_good(tokens.given[0]), "the end of the first token")
         tokens.lifetime, tokens.delay = 3600, 1.0
         answer = exchange(sidecar.url, f"/{BUCKET}/x/c/0")
@@ -352,6 +361,7 @@ def test_a_token_that_is_long_in_coming_keeps_no_process_from_ending(
     flags = (*ANY_DISK, "--upstream-endpoint", store.url)
     environment = service_account(tmp_path, tokens.url)
     with Sidecar("gs://", tmp_path / "cache", flags, environment) as sidecar:
+        until_ready(sidecar)
         tokens.delay = 3600.0
         assert exchange(sidecar.url, f"/{BUCKET}/x/c/0").body == BODY
         wait_for(lambda: len(tokens.asked) == 2, "the look for another token")
@@ -360,7 +370,7 @@ def test_a_token_that_is_long_in_coming_keeps_no_process_from_ending(
         assert time.monotonic() - began < 10
 
 
-def test_a_slow_metadata_service_delays_the_start_alone(
+def test_a_slow_metadata_service_delays_the_first_read_alone(
     store: PrivateStore, tokens: Tokens, tmp_path: Path
 ) -> None:
     tokens.delay = 1.5
@@ -432,11 +442,13 @@ def test_where_no_token_is_to_be_had_and_one_is_wanted_nothing_is_asked(
     tokens.refuses = True
     environment = service_account(tmp_path, tokens.url)
     with Sidecar("gs://", tmp_path / "cache", flags, environment) as sidecar:
-        answer = exchange(sidecar.url, f"/{BUCKET}/x/c/0")
-        assert answer.status == 503 and b"credentials" in answer.body
-        assert not store.heard
-        tokens.refuses = False
-        assert exchange(sidecar.url, f"/{BUCKET}/x/c/0").body == BODY
+        until_ready(sidecar)
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(exchange, sidecar.url, f"/{BUCKET}/x/c/0")
+            wait_for(lambda: "RefreshError" in sidecar.stderr(), "the log to say so")
+            assert not store.heard and not waiting.done()
+            tokens.refuses = False
+            assert waiting.result(DEADLINE_SECONDS).body == BODY
     assert "Google's chain of credentials failed: RefreshError" in sidecar.stderr()
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.e2e.conftest import ANY_DISK
 from tests.plugins.requirements import find_client_program
+from tests.support.deadline import wait_for
 from tests.support.http_client import Response, exchange
 from tests.support.seaweedfs import ENVIRONMENT, KEYS, ask, seaweedfs
 from tests.support.sidecar import Sidecar, run_command
@@ -146,6 +147,7 @@ def test_another_identity_finds_nothing_of_what_one_has_stored(store: str, tmp_p
     with Sidecar("s3://", tmp_path, (*flags, "--upstream-auth", "none"), ENVIRONMENT) as sidecar:
         for _ in range(2):
             assert exchange(sidecar.url, "/era5/x/c/0").status == 403
+        wait_for(lambda: "isn't used" in sidecar.stderr(), "the log to say so")
         said = [line for line in sidecar.stderr().splitlines() if "isn't used" in line]
         assert len(said) == 1, sidecar.stderr()
         assert "(AWS_ACCESS_KEY_ID)" in said[0] and KEYS.access_key not in said[0]

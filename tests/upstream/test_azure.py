@@ -12,6 +12,7 @@ from chunkside.gateway.errors import OriginNonsense, OriginUnreachable
 from chunkside.gateway.ports import Content
 from chunkside.upstream.azure import VERSION, Azure, AzureEndpoint
 from chunkside.upstream.azure_secrets import AccountKey, Sas
+from chunkside.upstream.breaker import FAILURES_TO_OPEN
 from chunkside.upstream.chain import Cloud, Found
 from chunkside.upstream.entra import Token
 from chunkside.upstream.hops import Means
@@ -23,7 +24,7 @@ from tests.upstream.test_s3 import TIMES, answer, ask, field, in_turn, xml
 
 KEY = AccountKey("acc", b"k" * 64)
 TOKEN = Token("t0ken")
-SAS = Sas(b"sv=2023-11-03&sig=s3cr3t")
+SAS = Sas(b"sv=2023-11-03&sig=s3cr3t%2Bx%3D")
 
 
 def chain(*secrets):
@@ -140,8 +141,8 @@ async def test_a_write_is_signed_with_the_length_of_its_body(visit):
 @pytest.mark.parametrize(
     ("target", "sent"),
     [
-        (b"/acc/data/a", b"/acc/data/a?sv=2023-11-03&sig=s3cr3t"),
-        (b"/acc/data/a?snapshot=x", b"/acc/data/a?snapshot=x&sv=2023-11-03&sig=s3cr3t"),
+        (b"/acc/data/a", b"/acc/data/a?sv=2023-11-03&sig=s3cr3t%2Bx%3D"),
+        (b"/acc/data/a?snapshot=x", b"/acc/data/a?snapshot=x&sv=2023-11-03&sig=s3cr3t%2Bx%3D"),
     ],
 )
 async def test_a_sas_follows_what_is_asked_for(visit, target, sent):
@@ -163,6 +164,45 @@ async def test_what_a_client_signed_goes_as_it_is(visit, secret):
         assert field(origin.heard[0], b"x-ms-version") is None
 
     await visit(scenario, answer(200), credentials=chain(secret))
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize(
+    ("told", "passed_on"),
+    [
+        (b"https://o.example/acc/data/a/c/0?%b", b"https://o.example/acc/data/a/c/0"),
+        (b"/acc/data/a/c/0?x=1&%b", b"/acc/data/a/c/0?x=1"),
+        (b"/login?back=%%2Facc%%2Fdata%%3Fsig%%3Ds3cr3t%%252Bx%%253D&%b", None),
+        (b"/login#s3cr3t+x=,%b", None),
+    ],
+)
+async def test_where_an_answer_repeats_a_sas_it_is_not_passed_on(visit, method, told, passed_on):
+    location = told % SAS.query
+
+    async def scenario(shop, origin):
+        response = await shop.upstream.send(get(method=method))
+        body = b"".join([chunk async for chunk in response.chunks()])
+        response.close()
+        assert response.head.status == 301
+        assert response.head.fields.get(b"location") == passed_on
+        assert b"s3cr3t" not in body
+        assert b"s3cr3t" not in b"".join(value for _, value in response.head.fields)
+
+    page = b'<a href="' + location.replace(b"&", b"&amp;") + b'">here</a>'
+    moved = answer(301, page, b"Location: " + location, b"x-said: " + location)
+    await visit(scenario, moved, credentials=chain(SAS))
+
+
+async def test_a_missing_container_keeps_nobody_from_the_others(visit):
+    async def scenario(shop, origin):
+        for number in range(3 * FAILURES_TO_OPEN):
+            with pytest.raises(OriginNonsense):
+                await shop.read(get(target=b"/acc/typo/a/c/%d" % number))
+            shop.clock.advance(1.0)
+        assert (await shop.read(get()))[0] == 200
+
+    missing = told(b"ContainerNotFound")
+    await visit(scenario, *[missing] * 3 * FAILURES_TO_OPEN, answer(200, b"x"))
 
 
 # What answers teach.
@@ -325,6 +365,15 @@ async def test_other_bytes_than_the_last_are_not_passed_on_as_such(visit):
 
     grown = answer(206, b"xyz", b"Content-Range: bytes 7-9/12")
     await visit(scenario, head_of(10), grown)
+
+
+async def test_what_has_become_shorter_still_has_last_bytes(visit):
+    async def scenario(shop, origin):
+        with pytest.raises(OriginUnreachable, match="exchanged"):
+            await shop.read(get((b"Range", b"bytes=-3")))
+
+    shrunk = answer(416, b"", b"Content-Range: bytes */5")
+    await visit(scenario, head_of(10), shrunk)
 
 
 async def test_where_the_length_isnt_told_the_whole_is_not_asked_for_in_its_place(visit):

@@ -136,6 +136,19 @@ def test_a_file_of_which_the_library_makes_nothing_is_a_failure_too(
     assert re.search("chain of credentials failed: (Attribute|Type)Error", caplog.text)
 
 
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [("null", "AttributeError"), ('{"type": "external_account", "audience": 5}', "TypeError")],
+)
+def test_a_file_that_holds_something_else_is_a_chain_that_fails(
+    monkeypatch, home, caplog, content, kind
+):
+    (home / "odd.json").write_text(content)
+    name_them(monkeypatch, {"GOOGLE_APPLICATION_CREDENTIALS": str(home / "odd.json")})
+    assert not find().is_known
+    assert f"Google's chain of credentials failed: {kind}" in caplog.text
+
+
 def test_who_shall_pay_must_be_known(monkeypatch, home, tokens, caplog):
     assert find(must_pay=True) is None
     assert "no project is known that could pay" in caplog.text

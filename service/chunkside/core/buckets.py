@@ -22,6 +22,18 @@ _VERSIONS: Final = frozenset({b"versionId", b"generation", b"versionid", b"snaps
 
 # By which Azure is asked for what a container holds.
 _LISTS_A_CONTAINER: Final = {(b"restype", b"container"), (b"comp", b"list")}
+# All that stores are told of a listing, in lower case. By other names they are asked for what is a
+# bucket's own: its policy, whom it lets in.
+_OF_A_LISTING: Final = frozenset(
+    {
+        *(b"list-type", b"prefix", b"delimiter", b"max-keys", b"encoding-type", b"start-after"),
+        *(b"continuation-token", b"fetch-owner", b"marker", b"versions", b"x-id", b"tensorstore"),
+        *(b"restype", b"comp", b"maxresults", b"include", b"timeout", b"showonly", b"startfrom"),
+        *(b"endbefore", b"pagetoken", b"projection", b"fields", b"startoffset", b"endoffset"),
+        *(b"includetrailingdelimiter", b"includefoldersasprefixes", b"matchglob", b"softdeleted"),
+        *(b"filter", b"userproject", b"quotauser", b"prettyprint", b"alt", b"key"),
+    }
+)
 
 
 def error_code(body: bytes) -> bytes | None:
@@ -79,7 +91,8 @@ def spelled_plainly(target: bytes) -> bytes:
 
 
 def has_key(target: bytes) -> bool:
-    return len(bucket_of(target)[1].partition(b"?")[0]) > 1
+    bucket, rest = bucket_of(target)
+    return bucket != b"" and len(rest.partition(b"?")[0]) > 1
 
 
 def is_of_an_object(target: bytes, ignored_query: frozenset[bytes]) -> bool:
@@ -91,15 +104,16 @@ def is_of_an_object(target: bytes, ignored_query: frozenset[bytes]) -> bool:
     return has_key(target) and not path.endswith(b"/") and names <= ignored_query | _VERSIONS
 
 
-def is_admitted(scope: bytes, target: bytes) -> bool:
-    """Whether a target, or the listing that it asks for, is of what begins with `scope`: "" for
+def is_admitted(scope: bytes, target: bytes, *, may_list: bool) -> bool:
+    """Whether a target, or the listing that it may ask for, is of what begins with `scope`: "" for
     all, `/bucket`, or `/bucket/prefix`.
     """
     rest = target.removeprefix(scope)
     if len(rest) + len(scope) == len(target) and rest[:1] in (b"", b"/", b"?"):
         return True
     bucket, prefix = bucket_of(scope)
-    return bucket_of(target)[0] == bucket and _lists_beneath(unquote_to_bytes(prefix), target)
+    is_of_bucket = may_list and bucket_of(target)[0] == bucket
+    return is_of_bucket and _lists_beneath(unquote_to_bytes(prefix), target)
 
 
 def _lists_beneath(prefix: bytes, target: bytes) -> bool:
@@ -108,12 +122,15 @@ def _lists_beneath(prefix: bytes, target: bytes) -> bool:
     path, _, query = rest.partition(b"?")
     # To some stores the names of parameters are alike in any case.
     parts = [(unquote_to_bytes(name).lower(), value) for name, value in _parameters(query)]
+    names = {name for name, _ in parts}
+    if len(names) < len(parts) or not names <= _OF_A_LISTING:
+        return False
     told = [unquote_to_bytes(value) for name, value in parts if name == b"prefix"]
-    is_listing = b"list-type" in dict(parts) or set(parts) >= _LISTS_A_CONTAINER
+    is_listing = b"list-type" in names or set(parts) >= _LISTS_A_CONTAINER
     is_of_bucket = path in (b"", b"/") and is_listing
     return is_of_bucket and len(told) == 1 and told[0].startswith(prefix[1:] + b"/")
 
 
 def _parameters(query: bytes) -> list[tuple[bytes, bytes]]:
     """Raw names and values."""
-    return [part.partition(b"=")[::2] for part in query.split(b"&")]
+    return [part.partition(b"=")[::2] for part in query.split(b"&") if part]

@@ -18,6 +18,8 @@ _CUSTOMER_KEYS: Final = (
     b"x-goog-encryption-key",
     b"x-ms-encryption-key",
 )
+# Conditions by Google's own fields.
+_OF_GOOGLE: Final = (b"x-goog-if-generation-match", b"x-goog-if-metageneration-match")
 # By Azure's own fields: parts, conditions, and answers that are put otherwise.
 _OF_AZURE: Final = (
     *(b"x-ms-range", b"x-ms-if-tags", b"x-ms-lease-id", b"x-ms-structured-body"),
@@ -77,5 +79,6 @@ def passes_by(request: Request) -> bool:
         or request.control == "bypass"
         or any(name in fields for name in _OF_AZURE)
         or any(name in fields for name in _CUSTOMER_KEYS)
+        or any(name in fields for name in _OF_GOOGLE)
         or b"no-store" in cache_control(fields)
     )

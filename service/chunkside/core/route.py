@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from chunkside.core.buckets import is_admitted, is_of_an_object, spelled_plainly
+from chunkside.core.buckets import has_key, is_admitted, is_of_an_object, spelled_plainly
+from chunkside.core.copies import composes, copies_from_beneath
 from chunkside.core.cors import Pages
 from chunkside.core.credentials import (
     is_presigned,
@@ -100,7 +101,7 @@ class Route:
         if b"#" in raw_target:
             return bad_target("A target has no fragment: send # as %23.")
         named = self._named(target)
-        refused = self._out_of_scope(target, named)
+        refused = self._out_of_scope(method, target, fields, named)
         if refused is not None:
             return refused
         control = fields.combined(_CONTROL).strip(b" \t").lower()
@@ -147,15 +148,25 @@ class Route:
     def _named(self, target: bytes) -> Named | None:
         return named_by(target[len(self.prefix) :]) if self.is_googles else None
 
-    def _out_of_scope(self, target: bytes, named: Named | None) -> Refuse | None:
+    def _out_of_scope(
+        self, method: str, target: bytes, fields: Fields, named: Named | None
+    ) -> Refuse | None:
         """`named`: what a target is about that isn't in path style."""
         in_store = target[len(self.prefix) :]
         if named is not None and named.is_ambiguous:
             return bad_target("A key with dot segments is asked for by its path, /bucket/key.")
         place = self._plain(in_store if named is None else named.place)
-        if self.admits and not is_admitted(self.admits, place):
+        # A write to a bucket's own target is to the bucket, whatever may be listed of it.
+        may_list = method in SAFE_METHODS
+        if self.admits and not is_admitted(self.admits, place, may_list=may_list):
             return self._not_admitted()
-        if leaves_its_root(target[len(self.scope) :] if named is None else in_store):
+        if self.admits and not copies_from_beneath(fields, self.location, self.scope):
+            return self._not_admitted()
+        if has_key(self.admits or b"") and composes(target):
+            return self._not_admitted()
+        # However long its spelling is, what is asked for begins with what is admitted.
+        beneath = place[len(self.admits or b"") :]
+        if leaves_its_root(beneath) or (named is not None and leaves_its_root(in_store)):
             return bad_target("Dot segments in the target climb above the upstream's prefix.")
         return None
 
@@ -195,6 +206,14 @@ class Route:
         target = self.origin_path(data_port_target)
         named = self._named(target)
         return Object(self.location, object_path(self._written(target, named)))
+
+    def place_of(self, data_port_target: bytes) -> bytes:
+        """The path at and beneath which all lies, as sent to the origin, that a target names.
+        Raises ValueError as `origin_path`.
+        """
+        target = self.origin_path(data_port_target)
+        named = self._named(target)
+        return object_path(target if named is None else named.place)
 
     def _host_handed_on(self, raw_target: bytes, fields: Fields) -> bytes | None:
         """The client's own Host, where it signed that, or may mean a bucket by it."""

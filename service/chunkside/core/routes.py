@@ -101,7 +101,7 @@ class Routes:
         found = [whole(route) for route in self._all if is_beneath(route.at or b"/", path)]
         above = self.choose(prefix)
         if isinstance(above, Route) and all(branch.route is not above for branch in found):
-            found.append(Branch(above, object_path(above.origin_path(prefix))))
+            found.append(Branch(above, above.place_of(prefix)))
         return found
 
     def is_all_of_its_location(self, route: Route) -> bool:

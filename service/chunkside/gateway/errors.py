@@ -45,6 +45,10 @@ class OriginNonsense(OriginError):
     status = 502
 
 
+class OtherAbsence(OriginNonsense):
+    """An origin that is well says that something is missing, but not that it is the key."""
+
+
 class OwnFault(OriginError):
     """This program has a fault. The origin may be well: nothing that is stale stands in."""
 

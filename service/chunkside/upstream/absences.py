@@ -10,7 +10,7 @@ from typing import Final
 
 from chunkside.core.buckets import CODES_OF_ABSENCE, bucket_of, error_code, has_key
 from chunkside.core.ranges import encoding_of
-from chunkside.gateway.errors import BodyTorn, OriginNonsense, OriginUnreachable
+from chunkside.gateway.errors import BodyTorn, OriginUnreachable, OtherAbsence
 from chunkside.gateway.ports import OriginRequest
 from chunkside.upstream.wire import HttpResponse
 
@@ -35,7 +35,7 @@ class Judge:
     prefix: bytes = b""
 
     async def judged(self, request: OriginRequest, response: HttpResponse) -> HttpResponse:
-        """Raises OriginNonsense for a 404 that is not the key's: readers would take it for that."""
+        """Raises OtherAbsence for a 404 that is not the key's: readers would take it for that."""
         status = response.head.status
         if status not in _ABSENT or request.method not in ("GET", "HEAD"):
             return response
@@ -46,14 +46,14 @@ class Judge:
             if has_a_key and (told is None or told in CODES_OF_ABSENCE):
                 return response
             response.close()
-            raise OriginNonsense(self._not_an_absence(request, status, told or b""))
+            raise OtherAbsence(self._not_an_absence(request, status, told or b""))
         body = await error_of(response)
         is_plain = not encoding_of(response.head.fields)
         code = error_code(body)
         if has_a_key and is_plain and code in CODES_OF_ABSENCE and told in (None, code):
             return response
         response.close()
-        raise OriginNonsense(self._not_an_absence(request, status, told or code or b""))
+        raise OtherAbsence(self._not_an_absence(request, status, told or code or b""))
 
     def _not_an_absence(self, request: OriginRequest, status: int, code: bytes) -> str:
         target = request.target.removeprefix(self.prefix)

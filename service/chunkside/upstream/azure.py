@@ -22,6 +22,7 @@ from chunkside.gateway.ports import Clock, Observer, OriginRequest
 from chunkside.upstream.absences import ERROR_CODE, Judge, error_of
 from chunkside.upstream.azure_secrets import AccountKey, Sas, Secret
 from chunkside.upstream.chain import Chain
+from chunkside.upstream.echoes import without_echoes
 from chunkside.upstream.entra import Token
 from chunkside.upstream.hops import Ask
 from chunkside.upstream.retries import RETRIED_STATUSES
@@ -93,7 +94,8 @@ class Azure:
         """
         asked = request.fields.combined(b"range")
         response = await self._send(await self._by_place(request, count, ask), ask)
-        if response.head.status != 206 or part_answered(asked, response.head.fields) is not None:
+        is_of_a_place = response.head.status in (206, 416)
+        if not is_of_a_place or part_answered(asked, response.head.fields) is not None:
             return response
         response.close()
         raise OriginUnreachable("The blob was exchanged while its last bytes were asked for.")
@@ -119,6 +121,8 @@ class Azure:
             ahead = self._clock_ahead
             response = await ask(self._put(request, secret), None)
             try:
+                if isinstance(secret, Sas):
+                    response = await without_echoes(response, secret.query, request.method)
                 lesson = await self._lesson(request, response, secret, ahead)
                 may_repeat = request.method in SAFE_METHODS and request.content is None
                 if lesson is None or lesson in learnt or not may_repeat:

@@ -97,4 +97,4 @@ def _credential() -> Any:
 def _errors() -> tuple[type[Exception], ...]:
     from azure.core.exceptions import AzureError  # noqa: PLC0415 - an extra
 
-    return AzureError, OSError, RuntimeError, ValueError, KeyError
+    return AzureError, OSError, RuntimeError, ValueError, KeyError, AttributeError, TypeError

@@ -18,7 +18,7 @@ from chunkside.core.fields import Fields
 from chunkside.core.json_api import Named, named_by, told_of
 from chunkside.core.ranges import encoding_of
 from chunkside.core.request import SAFE_METHODS
-from chunkside.gateway.errors import OriginNonsense
+from chunkside.gateway.errors import OriginNonsense, OtherAbsence
 from chunkside.gateway.ports import Observer, OriginRequest
 from chunkside.upstream.absences import Judge, error_of
 from chunkside.upstream.chain import Chain
@@ -131,7 +131,7 @@ class Gcs:
         if named.is_object and not self._endpoint.is_googles:
             await self._refuse_without_bucket(bucket, ask)
             return response
-        raise OriginNonsense(
+        raise OtherAbsence(
             f"The store {self._endpoint.location} answered {response.head.status}, which doesn't "
             "say that an object is missing: look at the bucket's name, and at upstream_endpoint."
         )

@@ -25,6 +25,8 @@ _SCOPES: Final = "https://www.googleapis.com/auth/devstorage."
 _NONE_FOUND: Final = "Your default credentials were not found"
 # The metadata service gives one token out until it has hardly more left.
 _AHEAD_SECONDS: Final = 225
+# The library takes what is in a file for what should be there.
+_OF_ODD_FILES: Final = (ValueError, KeyError, AttributeError, TypeError)
 # Of credentials that are nobody's by themselves: where they were found.
 _PLACES: Final = ("GOOGLE_APPLICATION_CREDENTIALS", "CLOUDSDK_CONFIG")
 
@@ -42,10 +44,20 @@ def is_installed() -> bool:
     return find_spec("google") is not None and find_spec("google.auth") is not None
 
 
+def _can_ask() -> bool:
+    """Whether there is more than google-auth alone, without what it asks by."""
+    try:
+        import google.auth.transport.requests  # noqa: F401, PLC0415 - an extra
+    except ImportError as error:
+        log.warning("Google's chain of credentials is not used: %s is not installed", error.name)
+        return False
+    return True
+
+
 def find(*, is_required: bool, may_write: bool, must_pay: bool) -> Chain[Token] | None:
-    """As `Cloud.chain`; None also where google-auth isn't installed."""
+    """As `Cloud.chain`; None also where google-auth isn't installed, or can't ask."""
     scope = f"{_SCOPES}{'read_write' if may_write else 'read_only'}"
-    chain = _cloud(scope).chain(is_required=is_required) if is_installed() else None
+    chain = _cloud(scope).chain(is_required=is_required) if is_installed() and _can_ask() else None
     token = None if chain is None else chain.held()
     is_known = chain is None or chain.is_known
     if must_pay and is_known and (token is None or token.project is None):
@@ -63,20 +75,16 @@ def _cloud(scope: str) -> Cloud[Token]:
 
 
 def _look_up(scope: str, held: Found[Token] | None) -> Found[Token] | None:
-    try:
-        from google.auth.exceptions import GoogleAuthError  # noqa: PLC0415 - an extra
-        from google.auth.transport.requests import Request  # noqa: PLC0415
-    except ImportError as error:
-        # Of google-auth alone, without what it asks by.
-        log.warning("%s is not installed: Google's chain of credentials isn't asked", error.name)
-        return None
+    from google.auth.exceptions import GoogleAuthError  # noqa: PLC0415 - an extra
+    from google.auth.transport.requests import Request  # noqa: PLC0415
+
     _quieten()
     try:
         source: Any = _default(scope) if held is None else held.source
         credentials, project = source
         credentials.refresh(Request())
         return _found(credentials, project)
-    except (GoogleAuthError, OSError, RuntimeError, ValueError, KeyError) as error:
+    except (GoogleAuthError, OSError, RuntimeError, *_OF_ODD_FILES) as error:
         if str(error).startswith(_NONE_FOUND):
             return None
         raise LookupFailed(type(error).__name__) from error

@@ -17,6 +17,7 @@ from chunkside.gateway.errors import (
     OriginNonsense,
     OriginNotAsked,
     OriginUnreachable,
+    OtherAbsence,
     RequestAborted,
 )
 from chunkside.gateway.ports import Clock, Observer, OriginRequest
@@ -173,7 +174,8 @@ class HttpUpstream:
         breaker = self._breaker
         if isinstance(outcome, OriginNotAsked) or _is_of_the_client(outcome):
             return False
-        if isinstance(outcome, HttpResponse) and outcome.head.status not in _FAILURES:
+        is_answer = isinstance(outcome, HttpResponse) and outcome.head.status not in _FAILURES
+        if is_answer or isinstance(outcome, OtherAbsence):
             if breaker.succeeded():
                 log.warning("the origin %s answers again", self._location)
             return True
