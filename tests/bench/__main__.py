@@ -239,7 +239,7 @@ def main() -> int:
         "--place",
         type=Path,
         default=Path("/var/tmp"),
-        help="where the caches lie; where many files were deleted lately ext4 makes new ones slowly",
+        help="where the caches lie; ext4 makes files slowly where many were deleted lately",
     )
     chosen = parser.parse_args()
     for program in ("nginx", "wrk", "taskset"):
