@@ -110,6 +110,16 @@ def assert_warm(cold: Asked, warm: Asked, asks_again: frozenset[tuple[str, str, 
     assert {each for each in warm if not is_a_check(*each)} == asks_again, (cold, warm)
 
 
+def without_proofs(warm: Asked) -> Asked:
+    """Less what the emulator of Google's store is asked beside a document that isn't there: its 404
+    says nothing by itself.
+    """
+    if not warm["metadata", "GET", "404"]:
+        return warm
+    proofs = {("listing", "GET", "404"), ("listing", "GET", "200")}
+    return Counter({each: count for each, count in warm.items() if each not in proofs})
+
+
 def slug(name: str) -> str:
     return re.sub(r"\W+", "-", name).lower()
 
@@ -242,7 +252,7 @@ def test_a_client_reads_the_same_straight_cold_and_warm(
     warm = pair.asked() - before - cold
     record_property(PROPERTY, (reader.name, first["versions"], cold.total(), warm.total()))
     assert first["digests"] + again["digests"] == [samples.digests[reader.sample]] * 3
-    assert_warm(cold, warm, reader.asks_again)
+    assert_warm(cold, without_proofs(warm) if reader.origin == "gcs" else warm, reader.asks_again)
 
 
 @pytest.mark.client("moto", "s3fs")

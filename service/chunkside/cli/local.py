@@ -8,6 +8,7 @@ import importlib.util
 import json
 import os
 import sys
+import threading
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -77,7 +78,21 @@ def serve(namespace: argparse.Namespace) -> int:
         ports = open_ports(settings, sockets)
         from chunkside.app import serve  # noqa: PLC0415 - nobody waits for its imports
 
-        return serve(settings, partial(settings_of, namespace), hangups, ports)
+        code = serve(settings, partial(settings_of, namespace), hangups, ports)
+    _leave_hanging_threads(code)
+    return code
+
+
+def _leave_hanging_threads(code: int) -> None:
+    """Ends at once where some are under way that nobody waits for: a library's own code would be
+    torn down beneath them, which has crashed.
+    """
+    if not any(each.daemon for each in threading.enumerate()):
+        return
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def add_run_flags(parser: argparse.ArgumentParser) -> None:
