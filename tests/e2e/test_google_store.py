@@ -466,7 +466,8 @@ def test_who_asks_pays_where_that_is_set(
     environment = workload_identity(tmp_path, tokens.url)
     with Sidecar("gs://", tmp_path / "cache", paying, environment) as sidecar:
         assert exchange(sidecar.url, f"/{BUCKET}/x/c/0").status == 400
-        assert "no project is known that could pay" in sidecar.stderr()
+        # It is told beside what the store answers.
+        wait_for(lambda: "no project is known that could pay" in sidecar.stderr(), "the warning")
     environment |= {"GOOGLE_CLOUD_PROJECT": PROJECT}
     with Sidecar("gs://", tmp_path / "cache", paying, environment) as sidecar:
         assert exchange(sidecar.url, f"/{BUCKET}/x/c/0").body == BODY
