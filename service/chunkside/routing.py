@@ -37,6 +37,7 @@ from chunkside.settings import (
     resolve_negative_scope,
     same_way,
 )
+from chunkside.upstream.absences import NO_SUCH_KEY
 from chunkside.upstream.credential import Credential
 from chunkside.upstream.hops import Means
 from chunkside.upstream.search import NotYet, Search
@@ -50,8 +51,7 @@ _OBJECT_STORES: Final = frozenset({"s3", "gs", "az"})
 # It goes before Range.
 _OWN_RANGE: Final = b"x-ms-range"
 _XML: Final = (b"Content-Type", b"application/xml")
-# Their clients look for the code.
-_NO_SUCH_KEY: Final = Said((_XML,), b"<Error><Code>NoSuchKey</Code></Error>")
+_NO_SUCH_KEY: Final = Said((_XML,), NO_SUCH_KEY)
 # Azure's own client fails where there is no message.
 _BLOB_NOT_FOUND: Final = Said(
     (_XML, (b"x-ms-error-code", b"BlobNotFound")),

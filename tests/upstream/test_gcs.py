@@ -9,8 +9,9 @@ from chunkside.core.fields import Fields
 from chunkside.gateway.errors import OriginNonsense, OriginUnreachable
 from chunkside.gateway.ports import OriginRequest
 from chunkside.upstream import gcs
+from chunkside.upstream.absences import NO_SUCH_KEY
 from chunkside.upstream.chain import Cloud, Found
-from chunkside.upstream.gcs import NO_SUCH_KEY, Buckets, Gcs, GcsEndpoint
+from chunkside.upstream.gcs import Buckets, Gcs, GcsEndpoint
 from chunkside.upstream.google import Token
 from chunkside.upstream.hops import Means
 from chunkside.upstream.http import HttpUpstream

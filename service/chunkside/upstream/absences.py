@@ -14,6 +14,8 @@ from chunkside.gateway.errors import BodyTorn, OriginUnreachable, OtherAbsence
 from chunkside.gateway.ports import OriginRequest
 from chunkside.upstream.wire import HttpResponse
 
+NO_SUCH_KEY: Final = b"<Error><Code>NoSuchKey</Code></Error>"
+"""As S3 and Google say so, of which their clients look for the code."""
 LONGEST_ERROR: Final = 64 << 10
 _ABSENT: Final = frozenset({404, 410})
 ERROR_CODE: Final = b"x-ms-error-code"
@@ -36,23 +38,28 @@ class Judge:
 
     async def judged(self, request: OriginRequest, response: HttpResponse) -> HttpResponse:
         """Raises OtherAbsence for a 404 that is not the key's: readers would take it for that."""
-        status = response.head.status
-        if status not in _ABSENT or request.method not in ("GET", "HEAD"):
+        if response.head.status not in _ABSENT or request.method not in ("GET", "HEAD"):
             return response
+        try:
+            return await self._judged(request, response)
+        except BaseException:
+            response.close()
+            raise
+
+    async def _judged(self, request: OriginRequest, response: HttpResponse) -> HttpResponse:
+        status = response.head.status
         has_a_key = has_key(request.target.removeprefix(self.prefix))
         told = response.head.fields.get(ERROR_CODE)
         if request.method == "HEAD":
             # Where it says nothing more, a GET will.
             if has_a_key and (told is None or told in CODES_OF_ABSENCE):
                 return response
-            response.close()
             raise OtherAbsence(self._not_an_absence(request, status, told or b""))
         body = await error_of(response)
         is_plain = not encoding_of(response.head.fields)
         code = error_code(body)
         if has_a_key and is_plain and code in CODES_OF_ABSENCE and told in (None, code):
             return response
-        response.close()
         raise OtherAbsence(self._not_an_absence(request, status, told or code or b""))
 
     def _not_an_absence(self, request: OriginRequest, status: int, code: bytes) -> str:

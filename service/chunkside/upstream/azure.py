@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from email.utils import formatdate
-from typing import Final, Literal, assert_never
+from functools import partial
+from typing import Final, assert_never
 
 from chunkside.core.buckets import error_code
-from chunkside.core.dates import http_date
 from chunkside.core.fields import Fields
 from chunkside.core.ranges import part_answered
 from chunkside.core.request import SAFE_METHODS
@@ -25,11 +25,10 @@ from chunkside.upstream.chain import Chain
 from chunkside.upstream.echoes import without_echoes
 from chunkside.upstream.entra import Token
 from chunkside.upstream.hops import Ask
+from chunkside.upstream.lessons import Lesson, StoreClock, until_taught
 from chunkside.upstream.retries import RETRIED_STATUSES
 from chunkside.upstream.shared_key import shared_key
 from chunkside.upstream.wire import HttpResponse
-
-_Lesson = Literal["clock", "credentials"]
 
 VERSION: Final = b"2023-11-03"
 """Of the protocol, where a client names none that will do."""
@@ -51,8 +50,6 @@ _REFUSED: Final = frozenset({401, 403})
 _OF_OLD_SECRETS: Final = frozenset(
     {b"AuthenticationFailed", b"InvalidAuthenticationInfo", b"AuthorizationFailure"}
 )
-# Stores allow 15 minutes; less than this may be the time that an answer took.
-_SKEW_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +58,16 @@ class AzureEndpoint:
 
     location: str
     prefix: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class _Spoken:
+    """How a request was put. `secret`: what it bore; None for none. `clock_ahead`: so far the
+    store's clock was, when it was dated.
+    """
+
+    secret: Secret | None
+    clock_ahead: float
 
 
 class Azure:
@@ -75,9 +82,8 @@ class Azure:
     ) -> None:
         self._judge = Judge(endpoint.location, "container", endpoint.prefix)
         self._chain = chain
-        self._clock = clock
+        self._clock = StoreClock(clock)
         self._observer = observer
-        self._clock_ahead = 0.0
 
     async def send(self, request: OriginRequest, ask: Ask) -> HttpResponse:
         """Raises OriginError, also where an answer tells of an absence that is not the key's."""
@@ -115,61 +121,63 @@ class Azure:
         return replace(request, fields=fields)
 
     async def _send(self, request: OriginRequest, ask: Ask) -> HttpResponse:
-        learnt: set[_Lesson] = set()
-        while True:
-            secret = None if self._chain is None else await self._chain.secret()
-            ahead = self._clock_ahead
-            response = await ask(self._put(request, secret), None)
-            try:
-                if isinstance(secret, Sas):
-                    response = await without_echoes(response, secret.query, request.method)
-                lesson = await self._lesson(request, response, secret, ahead)
-                may_repeat = request.method in SAFE_METHODS and request.content is None
-                if lesson is None or lesson in learnt or not may_repeat:
-                    return await self._judge.judged(request, response)
-                await response.skip()
-            except BaseException:
-                response.close()
-                raise
-            learnt.add(lesson)
-            self._observer.upstream_retried()
+        response = await until_taught(
+            request,
+            self._observer,
+            self._speak,
+            partial(self._asked, request, ask),
+            partial(self._lesson, request),
+        )
+        return await self._judge.judged(request, response)
 
-    def _put(self, request: OriginRequest, secret: Secret | None) -> OriginRequest:
+    async def _speak(self) -> _Spoken:
+        secret = None if self._chain is None else await self._chain.secret()
+        return _Spoken(secret, self._clock.ahead)
+
+    async def _asked(self, request: OriginRequest, ask: Ask, spoken: _Spoken) -> HttpResponse:
+        response = await ask(self._put(request, spoken), None)
+        if not isinstance(spoken.secret, Sas):
+            return response
+        try:
+            return await without_echoes(response, spoken.secret.query, request.method)
+        except BaseException:
+            response.close()
+            raise
+
+    def _put(self, request: OriginRequest, spoken: _Spoken) -> OriginRequest:
         """A request as it is sent."""
         fields, target = _of_this_version(request.fields), request.target
         if request.method in SAFE_METHODS:
             fields = fields.without(_OF_ONE_CLIENT)
-        match secret:
+        match spoken.secret:
             case None:
                 pass
             case Token(value):
                 line = (b"Authorization", b"Bearer " + value.encode())
-                fields = self._dated(fields).plus(line)
-            case AccountKey():
-                fields = self._dated(fields)
+                fields = self._dated(fields, spoken.clock_ahead).plus(line)
+            case AccountKey() as key:
+                fields = self._dated(fields, spoken.clock_ahead)
                 length = None if request.content is None else request.content.length
-                signature = shared_key(fields, request.method, target, secret, length)
+                signature = shared_key(fields, request.method, target, key, length)
                 fields = fields.plus((b"Authorization", signature))
             case Sas(query):
                 fields = fields.without(frozenset({b"authorization"}))
                 target += (b"&" if b"?" in target else b"?") + query
             case _:
-                assert_never(secret)
+                assert_never(spoken.secret)
         return replace(request, target=target, fields=fields)
 
-    def _dated(self, fields: Fields) -> Fields:
-        at = formatdate(self._clock.now().wall + self._clock_ahead, usegmt=True)
+    def _dated(self, fields: Fields, clock_ahead: float) -> Fields:
+        at = formatdate(self._clock.wall(clock_ahead), usegmt=True)
         return fields.without(_REPLACED).plus((b"x-ms-date", at.encode()))
 
     # What an answer teaches.
 
     async def _lesson(
-        self, request: OriginRequest, response: HttpResponse, secret: Secret | None, ahead: float
-    ) -> _Lesson | None:
-        """What to ask otherwise, if that helps. `ahead`: so far the store's clock was, when the
-        request was dated.
-        """
-        status = response.head.status
+        self, request: OriginRequest, response: HttpResponse, spoken: _Spoken
+    ) -> Lesson | None:
+        """What to ask otherwise, if that helps."""
+        status, secret = response.head.status, spoken.secret
         if self._chain is None or secret is None or status not in _REFUSED:
             return None
         code = response.head.fields.get(ERROR_CODE)
@@ -178,22 +186,11 @@ class Azure:
         is_of_secret = status == 401 or code is None or code in _OF_OLD_SECRETS
         if not is_of_secret:
             return None
-        if not isinstance(secret, Sas) and self._learn_clock(response, ahead):
+        is_dated = not isinstance(secret, Sas)
+        if is_dated and self._clock.teaches(response, spoken.clock_ahead):
             return "clock"
         newer = await self._chain.secret_after(secret)
         return None if newer is None else "credentials"
-
-    def _learn_clock(self, response: HttpResponse, before: float) -> bool:
-        """Whether the request was dated by a clock that is off, which others may have learnt by
-        now.
-        """
-        date = http_date(response.head.fields.get(b"date"))
-        if date is None:
-            return False
-        ahead = date - self._clock.now().wall
-        if abs(ahead - self._clock_ahead) >= _SKEW_SECONDS:
-            self._clock_ahead = ahead
-        return abs(ahead - before) >= _SKEW_SECONDS
 
 
 def _of_this_version(fields: Fields) -> Fields:

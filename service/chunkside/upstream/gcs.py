@@ -17,16 +17,15 @@ from chunkside.core.buckets import bucket_of, error_code, has_key
 from chunkside.core.fields import Fields
 from chunkside.core.json_api import Named, named_by, told_of
 from chunkside.core.ranges import encoding_of
-from chunkside.core.request import SAFE_METHODS
 from chunkside.gateway.errors import OriginNonsense, OtherAbsence
 from chunkside.gateway.ports import Observer, OriginRequest
-from chunkside.upstream.absences import Judge, error_of
+from chunkside.upstream.absences import NO_SUCH_KEY, Judge, error_of
 from chunkside.upstream.chain import Chain
 from chunkside.upstream.google import Token
 from chunkside.upstream.hops import Ask
+from chunkside.upstream.lessons import Lesson, until_taught
 from chunkside.upstream.wire import HttpResponse
 
-NO_SUCH_KEY: Final = b"<Error><Code>NoSuchKey</Code></Error>"
 _ABSENT: Final = frozenset({404, 410})
 _AUTHORIZATION: Final = b"authorization"
 _PAYER: Final = b"x-goog-user-project"
@@ -72,24 +71,18 @@ class Gcs:
             raise
 
     async def _sent(self, request: OriginRequest, ask: Ask) -> HttpResponse:
-        """Once more with another token where the store refused the one that there was."""
         if request.is_signed or self._chain is None:
             return await ask(request, None)
-        token = await self._chain.secret()
-        response = await ask(self._put(request, token), None)
-        may_repeat = request.method in SAFE_METHODS and request.content is None
-        if response.head.status != 401 or not may_repeat:
-            return response
-        try:
-            newer = await self._chain.secret_after(token)
-        except BaseException:
-            response.close()
-            raise
-        if newer is None:
-            return response
-        await response.skip()
-        self._observer.upstream_retried()
-        return await ask(self._put(request, newer), None)
+        return await until_taught(
+            request,
+            self._observer,
+            self._chain.secret,
+            partial(self._asked, request, ask),
+            partial(_lesson, self._chain),
+        )
+
+    async def _asked(self, request: OriginRequest, ask: Ask, token: Token) -> HttpResponse:
+        return await ask(self._put(request, token), None)
 
     def _put(self, request: OriginRequest, token: Token) -> OriginRequest:
         own = [(b"Authorization", b"Bearer " + token.bearer.encode())]
@@ -161,6 +154,14 @@ class Gcs:
         response = await self._sent(OriginRequest("GET", target, _IDENTITY, "listing"), ask)
         await response.skip()
         return response.head.status
+
+
+async def _lesson(chain: Chain[Token], response: HttpResponse, token: Token) -> Lesson | None:
+    """Another token, where the store refused the one that there was."""
+    if response.head.status != 401:
+        return None
+    newer = await chain.secret_after(token)
+    return None if newer is None else "credentials"
 
 
 class Buckets:

@@ -11,22 +11,21 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from chunkside.core.buckets import bucket_of, error_code
-from chunkside.core.dates import http_date
-from chunkside.core.request import SAFE_METHODS
 from chunkside.gateway.ports import Clock, Observer, OriginRequest
 from chunkside.upstream.absences import Judge, error_of
 from chunkside.upstream.aws import Keys
 from chunkside.upstream.chain import Chain
 from chunkside.upstream.hops import Ask
+from chunkside.upstream.lessons import Lesson, StoreClock, until_taught
 from chunkside.upstream.signing import signed
 from chunkside.upstream.wire import HttpResponse
 
 Addressing = Literal["auto", "path", "virtual"]
-_Lesson = Literal["region", "clock", "credentials"]
 
 FIRST_REGION: Final = "us-east-1"
 _MOST_BUCKETS: Final = 1024
@@ -43,8 +42,6 @@ _OF_OLD_KEYS: Final = frozenset(
         *(b"InvalidAccessKeyId", b"SignatureDoesNotMatch"),
     }
 )
-# Stores allow 15 minutes; less than this may be the time that an answer took.
-_SKEW_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,35 +92,30 @@ class S3:
         self._endpoint = endpoint
         self._judge = Judge(endpoint.location)
         self._chain = chain
-        self._clock = clock
+        self._clock = StoreClock(clock)
         self._observer = observer
         self._regions: OrderedDict[bytes, str] = OrderedDict()
-        self._clock_ahead = 0.0
 
     async def send(self, request: OriginRequest, ask: Ask) -> HttpResponse:
         """Raises OriginError, also where an answer tells of an absence that is not the key's."""
         if request.is_signed:
             # Verbatim, to where it was signed for: whoever signed it chose the style.
             return await self._judge.judged(request, await ask(request, None))
-        learnt: set[_Lesson] = set()
-        while True:
-            keys = await self._keys()
-            spoken = _Spoken(self._region(request), keys, self._clock_ahead)
-            response = await ask(*self._put(request, spoken))
-            try:
-                lesson = await self._lesson(request, response, spoken)
-                may_repeat = request.method in SAFE_METHODS and request.content is None
-                if lesson is None or lesson in learnt or not may_repeat:
-                    return await self._judge.judged(request, response)
-                await response.skip()
-            except BaseException:
-                response.close()
-                raise
-            learnt.add(lesson)
-            self._observer.upstream_retried()
+        response = await until_taught(
+            request,
+            self._observer,
+            partial(self._speak, request),
+            partial(self._asked, request, ask),
+            partial(self._lesson, request),
+        )
+        return await self._judge.judged(request, response)
 
-    async def _keys(self) -> Keys | None:
-        return None if self._chain is None else await self._chain.secret()
+    async def _speak(self, request: OriginRequest) -> _Spoken:
+        keys = None if self._chain is None else await self._chain.secret()
+        return _Spoken(self._region(request), keys, self._clock.ahead)
+
+    async def _asked(self, request: OriginRequest, ask: Ask, spoken: _Spoken) -> HttpResponse:
+        return await ask(*self._put(request, spoken))
 
     def _region(self, request: OriginRequest) -> str:
         return self._regions.get(bucket_of(request.target)[0], self._endpoint.region)
@@ -142,7 +134,7 @@ class S3:
                 (location.partition("://")[0], host_of(location), target),
                 spoken.keys,
                 region=spoken.region,
-                at=self._clock.now().wall + spoken.clock_ahead,
+                at=self._clock.wall(spoken.clock_ahead),
                 has_content=request.content is not None,
             )
         put = replace(request, target=target, fields=fields)
@@ -152,7 +144,7 @@ class S3:
 
     async def _lesson(
         self, request: OriginRequest, response: HttpResponse, spoken: _Spoken
-    ) -> _Lesson | None:
+    ) -> Lesson | None:
         """What to ask otherwise, if that helps."""
         status = response.head.status
         if status not in _ELSEWHERE and status not in _REFUSED:
@@ -165,7 +157,7 @@ class S3:
         code = error_code(body)
         # A HEAD's answer doesn't say.
         is_unsaid = code is None and request.method == "HEAD"
-        if (code in _TOO_SKEWED or is_unsaid) and self._learn_clock(response, spoken):
+        if (code in _TOO_SKEWED or is_unsaid) and self._clock.teaches(response, spoken.clock_ahead):
             return "clock"
         if code in _OF_OLD_KEYS or is_unsaid:
             newer = await self._chain.secret_after(spoken.keys)
@@ -187,16 +179,6 @@ class S3:
         if len(self._regions) > _MOST_BUCKETS:
             self._regions.popitem(last=False)
         return True
-
-    def _learn_clock(self, response: HttpResponse, spoken: _Spoken) -> bool:
-        date = http_date(response.head.fields.get(b"date"))
-        if date is None:
-            return False
-        ahead = date - self._clock.now().wall
-        if abs(ahead - self._clock_ahead) >= _SKEW_SECONDS:
-            self._clock_ahead = ahead
-        # Others may have learnt it since this was signed.
-        return abs(ahead - spoken.clock_ahead) >= _SKEW_SECONDS
 
 
 def host_of(location: str) -> str:
