@@ -23,6 +23,7 @@ from chunkside.settings import (
 from chunkside.upstream import aws, azure_secrets, google
 from chunkside.upstream.azure import Azure, AzureEndpoint
 from chunkside.upstream.chain import Chain
+from chunkside.upstream.clouds import CLOUDS
 from chunkside.upstream.credential import Credential
 from chunkside.upstream.file import FileUpstream
 from chunkside.upstream.gcs import Gcs, GcsEndpoint
@@ -33,7 +34,7 @@ from chunkside.upstream.redirects import Redirects
 from chunkside.upstream.root import Root
 from chunkside.upstream.s3 import FIRST_REGION, S3, S3Endpoint
 from chunkside.upstream.tls import Tls
-from chunkside.upstream.unused import CREDENTIALS, Unused, find_unused
+from chunkside.upstream.unused import Unused, find_unused
 from chunkside.upstream.wire import Times
 
 
@@ -90,7 +91,7 @@ def _unused(configured: ConfiguredRoute, address: BucketAddress, means: Means) -
     if means.chain is not None:
         return None
     is_off = configured.settings.upstream_auth == "none"
-    return find_unused(CREDENTIALS[address.scheme], configured.prefix, is_off=is_off)
+    return find_unused(CLOUDS[address.scheme], configured.prefix, is_off=is_off)
 
 
 def _store(

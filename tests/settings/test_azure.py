@@ -14,7 +14,7 @@ from chunkside.settings import (
     require_routes,
     same_way,
 )
-from chunkside.settings.clouds import CLOUDS
+from chunkside.upstream.clouds import CLOUDS
 
 CONTAINER = {"upstream": "az://acct/box/era5"}
 KEY = base64.b64encode(b"k" * 64).decode()

@@ -17,7 +17,7 @@ from chunkside.settings import (
     refuse_unfit_files,
     require_routes,
 )
-from chunkside.settings.clouds import CLOUDS
+from chunkside.upstream.clouds import CLOUDS
 
 HOME = {"upstream": "https://host"}
 BEARER = {"upstream_auth": "bearer", "upstream_auth_file": "/run/token"}

@@ -6,24 +6,25 @@ from pathlib import Path
 import pytest
 
 from chunkside.upstream import unused
-from chunkside.upstream.unused import CREDENTIALS, Lair, find_unused
+from chunkside.upstream.clouds import CLOUDS, Cloud
+from chunkside.upstream.unused import find_unused
 
 SECRET = "s3cr3t-v4lu3"
-AWS = CREDENTIALS["s3"]
-UNHEARD_OF = Lair("ours", "chunkside.no_such_module", ("OUR_KEY",), (".ours/key",))
+AWS = CLOUDS["s3"]
+UNHEARD_OF = Cloud("ours", "ours", "chunkside.no_such_module", "", ("OUR_KEY",), (".ours/key",))
 
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    for lair in CREDENTIALS.values():
-        for name in lair.variables:
+    for cloud in CLOUDS.values():
+        for name in cloud.variables:
             monkeypatch.delenv(name, raising=False)
     return tmp_path
 
 
-def said(caplog, lair=AWS, *, is_off=False):
-    found = find_unused(lair, "/era5", is_off=is_off)
+def said(caplog, cloud=AWS, *, is_off=False):
+    found = find_unused(cloud, "/era5", is_off=is_off)
     if found is None:
         return None
     with caplog.at_level(logging.WARNING, unused.__name__):
@@ -35,13 +36,13 @@ def said(caplog, lair=AWS, *, is_off=False):
 
 
 @pytest.mark.parametrize(
-    ("lair", "name"), [(lair, name) for lair in CREDENTIALS.values() for name in lair.variables]
+    ("cloud", "name"), [(cloud, name) for cloud in CLOUDS.values() for name in cloud.variables]
 )
-def test_a_variable_is_named_and_not_what_is_in_it(home, monkeypatch, caplog, lair, name):
+def test_a_variable_is_named_and_not_what_is_in_it(home, monkeypatch, caplog, cloud, name):
     monkeypatch.setenv(name, SECRET)
-    line = said(caplog, lair, is_off=True)
+    line = said(caplog, cloud, is_off=True)
     assert "route /era5: " in line and f"({name})" in line
-    assert line.endswith(f"set upstream_auth to auto or {lair.auth}")
+    assert line.endswith(f"set upstream_auth to auto or {cloud.auth}")
 
 
 def test_a_file_is_named(home, caplog):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from chunkside.settings.addresses import BucketAddress, OriginAddress, is_azure
-from chunkside.settings.clouds import CLOUDS
 from chunkside.settings.errors import ConfigurationError
 from chunkside.settings.model import Settings
 from chunkside.settings.own_credential import auth_kind, shows_certificate, tls_files
@@ -13,6 +12,7 @@ from chunkside.settings.route_settings import RouteSettings
 from chunkside.settings.routes import ConfiguredRoute
 from chunkside.settings.sources import require_routes
 from chunkside.upstream.azure_secrets import parsed
+from chunkside.upstream.clouds import CLOUDS
 from chunkside.upstream.credential import credential_line, secret_of
 from chunkside.upstream.tls import TlsFiles, context_of
 from chunkside.upstream.watched import UnfitFile

@@ -12,7 +12,6 @@ from chunkside.core.key import ClientCredentials
 from chunkside.settings.addresses import BucketAddress, ListenAddress, TcpAddress, root_of
 from chunkside.settings.cache_directory import locate_cache
 from chunkside.settings.cautions import cautions
-from chunkside.settings.clouds import CLOUDS
 from chunkside.settings.derived import (
     memory_limit,
     resolve_cache_size,
@@ -40,6 +39,7 @@ from chunkside.settings.route_settings import RouteSettings
 from chunkside.settings.routes import ConfiguredRoute, obeys_origin, path_of
 from chunkside.settings.sources import require_routes
 from chunkside.store.filesystem import Chosen, Filesystem, MemoryOnly, Volume, measure
+from chunkside.upstream.clouds import CLOUDS
 
 _CREDENTIALS: Final[dict[ClientCredentials, str]] = {
     "partition": "forwarded; each gets only what was learned with it",

@@ -10,12 +10,12 @@ from chunkside.settings.addresses import (
     TcpAddress,
     UpstreamAddress,
 )
-from chunkside.settings.clouds import CLOUDS
 from chunkside.settings.errors import ConfigurationError
 from chunkside.settings.model import Settings
 from chunkside.settings.route_settings import RouteSettings
 from chunkside.settings.routes import ConfiguredRoute
 from chunkside.settings.sources import require_routes
+from chunkside.upstream.clouds import CLOUDS
 from chunkside.upstream.credential import CredentialKind
 from chunkside.upstream.tls import TlsFiles
 
