@@ -13,7 +13,7 @@ from botocore.credentials import RefreshableCredentials
 from chunkside.gateway.errors import OriginNotAsked
 from chunkside.upstream import chain as chains
 from chunkside.upstream.aws import AWS, Keys, find, region
-from chunkside.upstream.chain import Chain, Cloud, Found
+from chunkside.upstream.chain import Chain, Found, Library
 
 _AWS = (
     *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"),
@@ -186,7 +186,7 @@ async def test_what_was_just_renewed_and_is_refused_is_looked_up_anew():
         looked.append(held)
         return Found(Keys("AK3", "s3cr3t", "t"), chain.identity, None, lambda _: False)
 
-    chain._cloud = Cloud("aws", "AWS's", look_up)
+    chain._library = Library("aws", "AWS's", look_up)
     third, fourth = await asyncio.gather(chain.secret_after(second), chain.secret_after(second))
     assert third == fourth and third is not None and third.access_key == "AK3"
     assert looked == [None]

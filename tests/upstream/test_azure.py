@@ -13,7 +13,7 @@ from chunkside.gateway.ports import Content
 from chunkside.upstream.azure import VERSION, Azure, AzureEndpoint
 from chunkside.upstream.azure_secrets import AccountKey, Sas
 from chunkside.upstream.breaker import FAILURES_TO_OPEN
-from chunkside.upstream.chain import Cloud, Found
+from chunkside.upstream.chain import Found, Library
 from chunkside.upstream.entra import Token
 from chunkside.upstream.hops import Means
 from chunkside.upstream.http import HttpUpstream
@@ -34,7 +34,7 @@ def chain(*secrets):
     def look_up(_held):
         return Found(left.pop(0) if len(left) > 1 else left[0], "azure x", None, lambda _: False)
 
-    return Cloud("azure", "Azure's", look_up).chain(is_required=True)
+    return Library("azure", "Azure's", look_up).chain(is_required=True)
 
 
 def told(code, status=404, *lines):

@@ -114,7 +114,7 @@ def test_a_key_of_another_account_is_left_alone_and_that_is_told(monkeypatch, ca
 
 def test_what_the_environment_can_not_mean_is_told_without_it(monkeypatch, caplog):
     monkeypatch.setenv("AZURE_STORAGE_KEY", "s3cr3t, and no key")
-    azure_secrets._cloud.cache_clear()
+    azure_secrets._library.cache_clear()
     found = find("data", None, is_required=False)
     assert found is not None and not found.is_known
     assert "AZURE_STORAGE_KEY: no account key" in caplog.text and "s3cr3t" not in caplog.text

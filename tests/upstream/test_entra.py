@@ -96,7 +96,7 @@ def test_of_a_failure_its_kind_alone_is_told(service, caplog, answer, kind):
     service.answer = answer
     with pytest.raises(LookupFailed, match=f"^{kind}$"):
         entra.look_up(None)
-    azure_secrets._cloud.cache_clear()
+    azure_secrets._library.cache_clear()
     chain = find("data", None, is_required=False)
     # It is asked again when it is needed: nobody is anonymous for want of a service.
     assert chain is not None and not chain.is_known
@@ -176,7 +176,7 @@ def test_what_makes_no_credential_is_a_failure_and_looked_for_again(
 ):
     for name, value in {"AZURE_CLIENT_ID": "c", **environment}.items():
         monkeypatch.setenv(name, value)
-    azure_secrets._cloud.cache_clear()
+    azure_secrets._library.cache_clear()
     chain = find("data", None, is_required=False)
     assert chain is not None and not chain.is_known
     assert f"failed: {kind}, by what AZURE_TOKEN_CREDENTIALS or others say" in caplog.text

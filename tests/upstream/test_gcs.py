@@ -10,7 +10,7 @@ from chunkside.gateway.errors import OriginNonsense, OriginUnreachable
 from chunkside.gateway.ports import OriginRequest
 from chunkside.upstream import gcs
 from chunkside.upstream.absences import NO_SUCH_KEY
-from chunkside.upstream.chain import Cloud, Found
+from chunkside.upstream.chain import Found, Library
 from chunkside.upstream.gcs import Buckets, Gcs, GcsEndpoint
 from chunkside.upstream.google import Token
 from chunkside.upstream.hops import Means
@@ -28,7 +28,7 @@ OBJECT = BUCKET + b"/o/a%2Fc%2F0"
 def chain(*bearers, project=None):
     """Finds one after the other, and nothing after the last."""
     left = [Found(Token(each, project), "gcp me", None, lambda _: False) for each in bearers]
-    cloud = Cloud("gcp", "Google's", lambda _: left.pop(0) if left else None)
+    cloud = Library("gcp", "Google's", lambda _: left.pop(0) if left else None)
     found = cloud.chain(is_required=True)
     assert found is not None
     return found

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Final
 
-from chunkside.upstream.chain import Chain, Cloud, Found, LookupFailed
+from chunkside.upstream.chain import Chain, Found, Library, LookupFailed
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ def is_installed() -> bool:
 
 
 def find(*, is_required: bool) -> Chain[Keys] | None:
-    """As `Cloud.chain`; None also where botocore isn't installed."""
+    """As `Library.chain`; None also where botocore isn't installed."""
     return AWS.chain(is_required=is_required) if is_installed() else None
 
 
@@ -88,4 +88,4 @@ def _errors() -> tuple[type[Exception], ...]:
     return BotoCoreError, ClientError, OSError, RuntimeError, ValueError, KeyError
 
 
-AWS: Final = Cloud("aws", "AWS's", _look_up)
+AWS: Final = Library("aws", "AWS's", _look_up)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from chunkside.upstream import entra
-from chunkside.upstream.chain import Chain, Cloud, Found, LookupFailed
+from chunkside.upstream.chain import Chain, Found, Library, LookupFailed
 from chunkside.upstream.credential import secret_of
 from chunkside.upstream.entra import Token
 from chunkside.upstream.watched import LOOK_AGAIN_SECONDS, UnfitFile
@@ -63,12 +63,12 @@ class OfAnotherAccount(UnfitFile):
 
 
 def find(account: str, file: Path | None, *, is_required: bool) -> Chain[Secret] | None:
-    """As `Cloud.chain`. `file`: as `upstream_auth_file` names it."""
-    return _cloud(account, file).chain(is_required=is_required)
+    """As `Library.chain`. `file`: as `upstream_auth_file` names it."""
+    return _library(account, file).chain(is_required=is_required)
 
 
 @cache
-def _cloud(account: str, file: Path | None) -> Cloud[Secret]:
+def _library(account: str, file: Path | None) -> Library[Secret]:
     """One for all who look, since it says once what is amiss."""
 
     def look_up(held: Found[Secret] | None) -> Found[Secret] | None:
@@ -76,7 +76,7 @@ def _cloud(account: str, file: Path | None) -> Cloud[Secret]:
             return _of_file(account, file)
         return _of_environment(account) or entra.look_up(held)
 
-    return Cloud("azure", "Azure's", look_up)
+    return Library("azure", "Azure's", look_up)
 
 
 def parsed(account: str, told: bytes) -> AccountKey | Sas:

@@ -44,8 +44,8 @@ class Found(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Cloud(Generic[T]):
-    """`whose`: as in "AWS's". `look_up`, which may block, gives what there is by now: of what was
+class Library(Generic[T]):
+    """A cloud's own, as its chain is asked. `whose`: as in "AWS's". `look_up`, which may block, gives what there is by now: of what was
     found before, or all anew. Raises LookupFailed.
     """
 
@@ -96,12 +96,12 @@ class Chain(Generic[T]):
     `is_known`: whether that is the chain's own, and not one made up in its place.
     """
 
-    def __init__(self, cloud: Cloud[T], found: Found[T] | None) -> None:
-        self._cloud = cloud
+    def __init__(self, library: Library[T], found: Found[T] | None) -> None:
+        self._library = library
         self._found = found
         self.is_known = found is not None
         # What nobody knows yet is nobody else's.
-        self.identity = f"{cloud.name} {token_hex(8)}" if found is None else found.identity
+        self.identity = f"{library.name} {token_hex(8)}" if found is None else found.identity
         self._looking: asyncio.Task[None] | None = None
         self._looked_at = {False: float("-inf"), True: float("-inf")}
         self._is_told = False
@@ -114,7 +114,7 @@ class Chain(Generic[T]):
             await self._wait()
         if self._found is None or self._expires_within(0):
             raise OriginNotAsked(
-                f"{self._cloud.whose} chain of credentials gives none just now, so that nothing "
+                f"{self._library.whose} chain of credentials gives none just now, so that nothing "
                 "can be signed. The log says why.",
                 reason="credentials",
             )
@@ -153,9 +153,9 @@ class Chain(Generic[T]):
             await asyncio.wait({self._looking}, timeout=_LONGEST_WAIT_SECONDS)
 
     async def _bring(self, held: Found[T] | None) -> None:
-        whose = self._cloud.whose
+        whose = self._library.whose
         try:
-            found = await in_thread("credentials", partial(self._cloud.find, held))
+            found = await in_thread("credentials", partial(self._library.find, held))
         except LookupFailed as error:
             self._say(f"{whose} chain of credentials failed: {error}")
             return

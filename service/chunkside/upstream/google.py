@@ -16,7 +16,7 @@ from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any, Final
 
-from chunkside.upstream.chain import Chain, Cloud, Found, LookupFailed
+from chunkside.upstream.chain import Chain, Found, Library, LookupFailed
 
 log = logging.getLogger(__name__)
 
@@ -55,9 +55,11 @@ def _can_ask() -> bool:
 
 
 def find(*, is_required: bool, may_write: bool, must_pay: bool) -> Chain[Token] | None:
-    """As `Cloud.chain`; None also where google-auth isn't installed, or can't ask."""
+    """As `Library.chain`; None also where google-auth isn't installed, or can't ask."""
     scope = f"{_SCOPES}{'read_write' if may_write else 'read_only'}"
-    chain = _cloud(scope).chain(is_required=is_required) if is_installed() and _can_ask() else None
+    chain = (
+        _library(scope).chain(is_required=is_required) if is_installed() and _can_ask() else None
+    )
     token = None if chain is None else chain.held()
     is_known = chain is None or chain.is_known
     if must_pay and is_known and (token is None or token.project is None):
@@ -69,9 +71,9 @@ def find(*, is_required: bool, may_write: bool, must_pay: bool) -> Chain[Token] 
 
 
 @cache
-def _cloud(scope: str) -> Cloud[Token]:
+def _library(scope: str) -> Library[Token]:
     """One for all who look, since it says once what is amiss."""
-    return Cloud("gcp", "Google's", partial(_look_up, scope))
+    return Library("gcp", "Google's", partial(_look_up, scope))
 
 
 def _look_up(scope: str, held: Found[Token] | None) -> Found[Token] | None:
