@@ -45,8 +45,8 @@ class Found(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Library(Generic[T]):
-    """A cloud's own, as its chain is asked. `whose`: as in "AWS's". `look_up`, which may block, gives what there is by now: of what was
-    found before, or all anew. Raises LookupFailed.
+    """A cloud's own, as its chain is asked. `whose`: as in "AWS's". `look_up`, which may block,
+    gives what there is by now: of what was found before, or all anew. Raises LookupFailed.
     """
 
     name: str
