@@ -2,7 +2,6 @@
 absence.
 """
 
-import asyncio
 from email.utils import formatdate
 
 import pytest
@@ -15,12 +14,9 @@ from chunkside.upstream.azure_secrets import AccountKey, Sas
 from chunkside.upstream.breaker import FAILURES_TO_OPEN
 from chunkside.upstream.chain import Found, Library
 from chunkside.upstream.entra import Token
-from chunkside.upstream.hops import Means
-from chunkside.upstream.http import HttpUpstream
 from chunkside.upstream.shared_key import shared_key
-from tests.support.house import HandClock, Record
-from tests.support.raw_origin import RawOrigin
-from tests.upstream.test_s3 import TIMES, answer, ask, field, in_turn, xml
+from tests.support.house import HandClock
+from tests.support.shop import answer, ask, field, in_turn, shop_before, xml
 
 KEY = AccountKey("acc", b"k" * 64)
 TOKEN = Token("t0ken")
@@ -41,20 +37,12 @@ def told(code, status=404, *lines):
     return answer(status, xml(code), b"x-ms-error-code: " + code, *lines)
 
 
-class Shop:
-    def __init__(self, origin, credentials):
-        self.record, self.clock = Record(), HandClock()
-        endpoint = AzureEndpoint(origin.url, b"/acc")
-        store = Azure(endpoint, credentials, self.clock, self.record)
-        self.upstream = HttpUpstream(
-            origin.url, TIMES, self.record, via=b"1.1 t", clock=self.clock, means=Means(store=store)
-        )
+def azure(credentials):
+    def make(url):
+        endpoint = AzureEndpoint(url, b"/acc")
+        return lambda clock, record: Azure(endpoint, credentials, clock, record)
 
-    async def read(self, asked):
-        response = await self.upstream.send(asked)
-        body = b"".join([chunk async for chunk in response.chunks()])
-        response.close()
-        return response.head.status, body
+    return make
 
 
 @pytest.fixture
@@ -62,12 +50,8 @@ def visit():
     """Runs a scenario with an origin that answers in turn."""
 
     async def visit(scenario, *answers, credentials=None):
-        async with RawOrigin(in_turn(*answers)) as origin, asyncio.timeout(30):
-            shop = Shop(origin, credentials)
-            try:
-                return await scenario(shop, origin)
-            finally:
-                await shop.upstream.close()
+        async with shop_before(in_turn(*answers), azure(credentials)) as (shop, origin):
+            return await scenario(shop, origin)
 
     return visit
 

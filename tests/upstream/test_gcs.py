@@ -5,22 +5,16 @@ import json
 
 import pytest
 
-from chunkside.core.fields import Fields
 from chunkside.gateway.errors import OriginNonsense, OriginUnreachable
-from chunkside.gateway.ports import OriginRequest
 from chunkside.upstream import gcs
 from chunkside.upstream.absences import NO_SUCH_KEY
 from chunkside.upstream.chain import Found, Library
 from chunkside.upstream.gcs import Buckets, Gcs, GcsEndpoint
 from chunkside.upstream.google import Token
-from chunkside.upstream.hops import Means
-from chunkside.upstream.http import HttpUpstream
-from chunkside.upstream.wire import Times
-from tests.support.house import HandClock, Record
-from tests.support.raw_origin import RawOrigin
+from tests.support import shop as shops
+from tests.support.shop import answer, ask, by_target, field, shop_before
 from tests.support.turns import turns
 
-TIMES = Times(connect=5.0, first_byte=10.0, idle=10.0, deadline=20.0, write=10.0, retries=0)
 BUCKET = b"/storage/v1/b/data"
 OBJECT = BUCKET + b"/o/a%2Fc%2F0"
 
@@ -34,50 +28,15 @@ def chain(*bearers, project=None):
     return found
 
 
-def answer(status, body=b"", *lines):
-    head = b"HTTP/1.1 %d Said\r\nContent-Length: %d\r\n" % (status, len(body))
-    return head + b"".join(line + b"\r\n" for line in lines) + b"\r\n" + body
-
-
 def xml(code):
-    return answer(404, b"<Error><Code>%b</Code></Error>" % code)
+    return answer(404, shops.xml(code))
 
 
 PLAIN = answer(404, b"Not Found", b"Content-Type: text/plain")
 
 
-def by_target(answers):
-    """`answers`: by target, all that are said in turn; the last one from then on."""
-    left = {target: list(told) for target, told in answers.items()}
-
-    async def speak(heard, writer):
-        turns = left[heard.target]
-        told = turns.pop(0) if len(turns) > 1 else turns[0]
-        if heard.method == "HEAD":
-            told = told.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
-        writer.write(told)
-        await writer.drain()
-
-    return speak
-
-
-def ask(method="GET", target=b"/data/a/c/0", *fields, is_signed=False):
-    return OriginRequest(method, target, Fields(fields), "chunk", None, is_signed=is_signed)
-
-
-class Shop:
-    def __init__(self, url, credentials=None, *, pays=False):
-        self.record = Record()
-        store = Gcs(GcsEndpoint(url, pays), credentials, self.record)
-        self.upstream = HttpUpstream(
-            url, TIMES, self.record, via=b"1.1 t", clock=HandClock(), means=Means(store=store)
-        )
-
-    async def read(self, asked):
-        response = await self.upstream.send(asked)
-        body = b"".join([chunk async for chunk in response.chunks()])
-        response.close()
-        return response.head.status, body
+def google(credentials=None, *, pays=False):
+    return lambda url: lambda _, record: Gcs(GcsEndpoint(url, pays), credentials, record)
 
 
 @pytest.fixture
@@ -88,20 +47,11 @@ def visit(monkeypatch):
 
     async def visit(scenario, answers, credentials=None, *, pays=False, is_googles=False):
         monkeypatch.setattr(gcs.GcsEndpoint, "is_googles", is_googles)
-        async with RawOrigin(by_target(answers)) as origin, asyncio.timeout(30):
-            shop = Shop(origin.url, credentials, pays=pays)
-            try:
-                return await scenario(shop, origin)
-            finally:
-                await shop.upstream.close()
+        make = google(credentials, pays=pays)
+        async with shop_before(by_target(answers), make) as (shop, origin):
+            return await scenario(shop, origin)
 
     return visit
-
-
-def field(heard, name):
-    lines = [line.partition(b": ") for line in heard.head.split(b"\r\n")[1:]]
-    found = [value for told, _, value in lines if told.lower() == name]
-    return found[0] if found else None
 
 
 @pytest.mark.parametrize(
@@ -273,10 +223,8 @@ async def test_half_an_answer_for_the_bucket_proves_nothing(visit):
         writer.write(torn)
         writer.close()
 
-    async with RawOrigin(speak) as origin:
-        shop = Shop(origin.url)
+    async with shop_before(speak, google()) as (shop, origin):
         await scenario(shop, origin)
-        await shop.upstream.close()
 
 
 @pytest.mark.parametrize(("method", "target"), [("HEAD", b"/data"), ("GET", b"/data?list-type=2")])

@@ -6,20 +6,14 @@ from email.utils import formatdate
 
 import pytest
 
-from chunkside.core.fields import Fields
 from chunkside.gateway.errors import OriginNonsense, OriginUnreachable
-from chunkside.gateway.ports import OriginRequest
 from chunkside.upstream import aws
 from chunkside.upstream.aws import Keys
 from chunkside.upstream.chain import Chain, Found
-from chunkside.upstream.hops import Means
-from chunkside.upstream.http import HttpUpstream
 from chunkside.upstream.s3 import S3, S3Endpoint, host_of
-from chunkside.upstream.wire import Times
-from tests.support.house import HandClock, Record
-from tests.support.raw_origin import RawOrigin
+from tests.support.house import HandClock
+from tests.support.shop import answer, ask, field, in_turn, shop_before, xml
 
-TIMES = Times(connect=5.0, first_byte=10.0, idle=10.0, deadline=20.0, write=10.0, retries=0)
 AWS = S3Endpoint("https://s3.amazonaws.com:443", is_aws=True, region="us-east-1")
 STORE = S3Endpoint("http://store:8333", is_aws=False, region="us-east-1")
 
@@ -41,73 +35,24 @@ def chain(name="AKID"):
     return Chain(aws.AWS, Found(keys, f"aws env {name}", Static(name), lambda _: False))
 
 
-def xml(code, more=b""):
-    return b"<Error><Code>%b</Code>%b</Error>" % (code, more)
+def s3(credentials=None, **endpoint):
+    def make(url):
+        told = S3Endpoint(url, is_aws=False, region="us-east-1", **endpoint)
+        return lambda clock, record: S3(told, credentials, clock, record)
 
-
-def answer(status, body=b"", *lines):
-    head = b"HTTP/1.1 %d Said\r\nContent-Length: %d\r\n" % (status, len(body))
-    return head + b"".join(line + b"\r\n" for line in lines) + b"\r\n" + body
-
-
-def in_turn(*answers):
-    """Says one after the other, and the last of them from then on."""
-    left = list(answers)
-
-    async def speak(heard, writer):
-        told = left.pop(0) if len(left) > 1 else left[0]
-        if heard.method == "HEAD":
-            told = told.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
-        writer.write(told)
-        await writer.drain()
-
-    return speak
-
-
-def ask(method="GET", target=b"/data/a/c/0", *fields, is_signed=False):
-    return OriginRequest(method, target, Fields(fields), "chunk", None, is_signed=is_signed)
-
-
-class Shop:
-    def __init__(self, origin, credentials=None, unused=None, **endpoint):
-        self.record, self.clock = Record(), HandClock()
-        told = S3Endpoint(origin.url, is_aws=False, region="us-east-1", **endpoint)
-        store = S3(told, credentials, self.clock, self.record)
-        self.upstream = HttpUpstream(
-            origin.url,
-            TIMES,
-            self.record,
-            via=b"1.1 t",
-            clock=self.clock,
-            means=Means(store=store, unused=unused),
-        )
-
-    async def read(self, asked):
-        response = await self.upstream.send(asked)
-        body = b"".join([chunk async for chunk in response.chunks()])
-        response.close()
-        return response.head.status, body
+    return make
 
 
 @pytest.fixture
 def visit():
     """Runs a scenario with an origin that answers in turn."""
 
-    async def visit(scenario, *answers, credentials=None, **endpoint):
-        async with RawOrigin(in_turn(*answers)) as origin, asyncio.timeout(30):
-            shop = Shop(origin, credentials, **endpoint)
-            try:
-                return await scenario(shop, origin)
-            finally:
-                await shop.upstream.close()
+    async def visit(scenario, *answers, credentials=None, unused=None, **endpoint):
+        make = s3(credentials, **endpoint)
+        async with shop_before(in_turn(*answers), make, unused) as (shop, origin):
+            return await scenario(shop, origin)
 
     return visit
-
-
-def field(heard, name):
-    lines = [line.partition(b": ") for line in heard.head.split(b"\r\n")[1:]]
-    found = [value for told, _, value in lines if told.lower() == name]
-    return found[0] if found else None
 
 
 @pytest.mark.parametrize(
@@ -236,11 +181,9 @@ async def test_each_of_those_who_asked_by_a_clock_that_is_off_asks_once_more():
         else:
             writer.write(answer(200))
 
-    async with RawOrigin(speak) as origin, asyncio.timeout(30):
-        shop = Shop(origin, chain())
+    async with shop_before(speak, s3(chain())) as (shop, _):
         told = await asyncio.gather(*(shop.read(ask()) for _ in range(3)))
         assert [status for status, _ in told] == [200] * 3
-        await shop.upstream.close()
 
 
 @pytest.mark.parametrize("code", [b"AccessDenied", b"SignatureDoesNotMatch", b"AllAccessDisabled"])
@@ -348,10 +291,8 @@ async def test_half_an_error_proves_nothing(visit):
         writer.write(b"HTTP/1.1 404 No\r\nContent-Length: 99\r\n\r\n<Error><Code>NoSuchKey</Code>")
         writer.close()
 
-    async with RawOrigin(torn) as origin:
-        shop = Shop(origin)
+    async with shop_before(torn, s3()) as (shop, origin):
         await scenario(shop, origin)
-        await shop.upstream.close()
 
 
 async def test_a_write_is_signed_and_its_404_is_its_own(visit):
