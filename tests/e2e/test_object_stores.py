@@ -97,6 +97,8 @@ def test_wrong_credentials_give_the_stores_403_and_nothing_is_kept(
             answer = exchange(sidecar.url, "/era5/x/c/0")
             assert answer.status == 403 and "fwd=uri-miss" in told(answer)
             assert b"SignatureDoesNotMatch" in answer.body
+        # There is none that lies unused.
+        assert "isn't used" not in sidecar.stderr()
         assert exchange(sidecar.url, "/era5/x/c/1", "HEAD").status == 403
         pages = [exchange(sidecar.admin_url, each) for each in ("/", "/info", "/metrics")]
         said = sidecar.stderr() + sidecar.stdout() + "".join(str(each.body) for each in pages)

@@ -13,6 +13,7 @@ from chunkside.upstream.chain import Chain, Found
 from chunkside.upstream.s3 import S3, S3Endpoint, host_of
 from tests.support.house import HandClock
 from tests.support.shop import answer, ask, field, in_turn, shop_before, xml
+from tests.support.turns import turns
 
 AWS = S3Endpoint("https://s3.amazonaws.com:443", is_aws=True, region="us-east-1")
 STORE = S3Endpoint("http://store:8333", is_aws=False, region="us-east-1")
@@ -293,6 +294,27 @@ async def test_half_an_error_proves_nothing(visit):
 
     async with shop_before(torn, s3()) as (shop, origin):
         await scenario(shop, origin)
+
+
+@pytest.mark.parametrize("status", [403, 404], ids=["while it learns", "while it judges"])
+async def test_whoever_leaves_while_an_error_is_read_leaves_no_answer_open(status):
+    is_said = asyncio.Event()
+
+    async def half(heard, writer):
+        writer.write(answer(status, xml(b"AccessDenied"))[:-5])
+        await writer.drain()
+        is_said.set()
+
+    async with shop_before(half, s3(chain())) as (shop, _):
+        in_use = shop.upstream._wire._client._connector._acquired
+        reading = asyncio.create_task(shop.read(ask()))
+        await is_said.wait()
+        await turns(50)
+        assert not reading.done() and len(in_use) == 1
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        assert not in_use
 
 
 async def test_a_write_is_signed_and_its_404_is_its_own(visit):
