@@ -185,8 +185,8 @@ class FastLane:
         series.ended(_size(found), self._boot_clock() - started)
         if not self.answered % _TOLD_EVERY:
             self._tell(target, found)
-        answers, cost = self._answers, cost_of(head, _size(found))
-        if answers.comes_again(head) and answers.has_room(cost, now):
+        answers = self._answers
+        if answers.comes_again(head) and answers.has_room(cost := cost_of(head, _size(found)), now):
             at_once = self._at_once[route.name]
             kept = at_once.keep(found, sitting.space.location, asked)
             copied = found if content is not None else at_once.copied(found)
