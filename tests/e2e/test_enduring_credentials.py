@@ -104,21 +104,20 @@ def test_no_read_fails_when_keys_expire_and_others_come(
     store: Store, services: Services, tmp_path: Path
 ) -> None:
     store.accept(KEYS, OTHER)
-    ends = datetime.now(UTC) + timedelta(seconds=4)
-    later = ends + timedelta(hours=1)
+    ends = [datetime.now(UTC)]
 
-    def give() -> tuple[Keys, datetime]:
-        is_late = datetime.now(UTC) > ends - timedelta(seconds=1)
-        return (OTHER, later) if is_late else (KEYS, ends)
+    def give_for_a_moment() -> tuple[Keys, datetime]:
+        ends.append(datetime.now(UTC) + timedelta(seconds=4))
+        return KEYS, ends[-1]
 
-    services.give = give
+    services.give = give_for_a_moment
     with (
         Sidecar("s3://", tmp_path, flags_for(store), services.of_a_container) as sidecar,
         read_without_end(sidecar) as came,
     ):
         until_more_come(came)
-        assert datetime.now(UTC) < ends
-        wait_for(lambda: datetime.now(UTC) >= ends, "the end of the first keys")
+        services.give = lambda: (OTHER, datetime.now(UTC) + timedelta(hours=1))
+        wait_for(lambda: datetime.now(UTC) >= ends[-1], "the end of the first keys")
         store.accept(OTHER)
         until_more_come(came)
     assert came.keys() == {(200, BODY)}

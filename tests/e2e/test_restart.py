@@ -150,9 +150,10 @@ def test_what_an_older_version_left_is_removed_after_the_start(
         shard.mkdir(parents=True)
         (shard / "file.arrow").write_bytes(b"of another version")
     second = start_sidecar()
-    wait_for(lambda: not (cache_dir / "v0").exists(), "the removal of v0")
+    said = "files of an older version removed from the cache directory: 1"
+    wait_for(lambda: said in second.stderr(), "word of the removal")
+    assert not (cache_dir / "v0").exists()
     assert (newer / "file.arrow").exists()
     assert exchange(second.url, "/a/c/0").body == b"body"
     assert own_origin.count("GET", "/a/c/0") == 1
     assert second.stop() == 0
-    assert "files of an older version removed from the cache directory: 1" in second.stderr()

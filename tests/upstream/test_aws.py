@@ -13,7 +13,7 @@ from botocore.credentials import RefreshableCredentials
 from chunkside.gateway.errors import OriginNotAsked
 from chunkside.upstream import chain as chains
 from chunkside.upstream.aws import AWS, Keys, find, region
-from chunkside.upstream.chain import Chain, Found, Library
+from chunkside.upstream.chain import Chain, Found, Library, LookupFailed
 
 _AWS = (
     *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"),
@@ -200,6 +200,32 @@ async def test_those_that_were_given_for_a_moment_are_looked_for_once_that_is_ov
     assert (await chain.secret()).access_key == "AK1"
     source._expiry_time = dt.datetime.now(dt.UTC)
     assert (await chain.secret()).access_key == "AK2"
+
+
+@pytest.mark.parametrize("brings", ["a failure", "what has ended"])
+@pytest.mark.parametrize("looks", [2, 3])
+async def test_what_ended_while_others_were_looked_for_is_looked_for_once_more(brings, looks):
+    is_over, looked = threading.Event(), []
+    held = Found(Keys("AK1", "s3cr3t", "t"), "aws", None, lambda left: left > 0 or is_over.is_set())
+
+    def look_up(_):
+        is_over.set()
+        looked.append(brings)
+        if len(looked) == looks:
+            return Found(Keys("AK2", "s3cr3t", "t"), "aws", None, lambda _: False)
+        if brings == "a failure":
+            raise LookupFailed("RuntimeError")
+        return held
+
+    chain = Chain(Library("aws", "AWS's", look_up), held)
+    reads = [asyncio.create_task(chain.secret()) for _ in range(3)]
+    if looks == 2:
+        assert {(await read).access_key for read in reads} == {"AK2"}
+    else:
+        for read in reads:
+            with pytest.raises(OriginNotAsked):
+                await read
+    assert len(looked) == 2
 
 
 def test_a_chain_that_fails_is_none_that_finds_none(home, caplog):

@@ -146,13 +146,20 @@ class Chain(Generic[T]):
         if is_running or (is_recent and not self._expires_within(0)):
             return
         self._looked_at[is_anew] = now
-        self._looking = asyncio.create_task(self._bring(None if is_anew else self._found))
+        self._looking = asyncio.create_task(self._bring(is_anew=is_anew))
 
     async def _wait(self) -> None:
         if self._looking is not None:
             await asyncio.wait({self._looking}, timeout=_LONGEST_WAIT_SECONDS)
 
-    async def _bring(self, held: Found[T] | None) -> None:
+    async def _bring(self, *, is_anew: bool) -> None:
+        was_of_use = not self._expires_within(0)
+        await self._bring_once(None if is_anew else self._found)
+        if was_of_use and self._expires_within(0):
+            # It ended while others were looked for, and these may have ended with it.
+            await self._bring_once(self._found)
+
+    async def _bring_once(self, held: Found[T] | None) -> None:
         whose = self._library.whose
         try:
             found = await in_thread("credentials", partial(self._library.find, held))
