@@ -168,9 +168,12 @@ class Edges:
                 removals += self.index.drop(key, reason)
         self.discard(removals)
 
-    def note_change(self, document: Object) -> None:
-        """A metadata document proved to be another than what is known beneath its directory."""
-        self._stamp(lambda: self.doubts.note(document, self.now().boot))
+    def note_change(self, document: Object, *, is_first_sight: bool = False) -> None:
+        """A metadata document proved to be another than what is known beneath its directory, or
+        nobody has seen it.
+        """
+        note = self.doubts.note_first_sight if is_first_sight else self.doubts.note
+        self._stamp(lambda: note(document, self.now().boot))
         self.observer.invalidated("metadata")
 
     def hear_refusal(self, request: Request, status: int) -> None:
