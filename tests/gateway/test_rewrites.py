@@ -207,12 +207,12 @@ async def test_a_document_from_before_its_collection_was_deleted_is_asked_for_ag
 
 # What is asked for at once when an array is opened.
 
-BESIDE = b"/a/.zattrs"
+BESIDE, OF_VERSION_2 = b"/a/.zattrs", b"/a/0.1"
 
 
 async def open_at_once(house):
     """Names that are absent first, as they come back."""
-    for target in (BESIDE, HOLE, DOCUMENT):
+    for target in (BESIDE, HOLE, OF_VERSION_2, DOCUMENT):
         await house.get(target)
         await house.settled()
         house.now.advance(0.01)
@@ -222,7 +222,8 @@ async def test_what_is_absent_beside_a_document_is_remembered_from_its_first_ope
     house.origin.put(DOCUMENT, b"{}")
     await open_at_once(house)
     assert (await house.get(BESIDE)).result == "negative_hit"
-    assert (await house.get(HOLE)).result == "miss"
+    for chunk in (HOLE, OF_VERSION_2):
+        assert (await house.get(chunk)).result == "miss"
 
 
 @pytest.mark.parametrize("made_unknown_by", ["a purge", "a change", "its absence", "no-store"])
