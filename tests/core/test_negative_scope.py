@@ -126,14 +126,17 @@ def test_of_metadata_no_refusal_is_followed_by_a_get():
     ("method", "lines", "key_class", "status", "policy", "may"),
     [
         pytest.param("HEAD", [], "chunk", 403, WITH_403, True, id="head"),
-        pytest.param("GET", [], "chunk", 403, WITH_403, False, id="get"),
+        pytest.param("GET", [RANGE], "chunk", 403, WITH_403, True, id="get"),
+        pytest.param("POST", [], "chunk", 403, WITH_403, False, id="post"),
         pytest.param("HEAD", [], "metadata", 403, WITH_403, False, id="metadata"),
         pytest.param("HEAD", [], "chunk", 404, WITH_403, False, id="404"),
         pytest.param("HEAD", [], "chunk", 403, ALL, False, id="not-wanted"),
         pytest.param("HEAD", [NO_STORE], "chunk", 403, WITH_403, False, id="no-store"),
     ],
 )
-def test_a_head_may_be_refused_for_an_absence(method, lines, key_class, status, policy, may):
+def test_a_relayed_read_may_be_refused_for_an_absence(
+    method, lines, key_class, status, policy, may
+):
     asked = request(*lines, method=method, key_class=key_class)
     assert may_be_refused_for_absence(asked, status, policy) is may
 

@@ -5,7 +5,6 @@ import pytest
 from chunkside.core.entry import Partial
 from chunkside.store.stamps import FileStampTable
 from tests.gateway.conftest import close, disk_house
-from tests.gateway.test_refusals import ALL, RANGE, a_house, a_house_that_read_it, v2
 
 KEY = b"/a.zarr/c/0"
 BODY = bytes(range(256)) * (12 << 10)
@@ -101,9 +100,6 @@ async def test_a_range_that_the_scan_met_during_a_fill_is_on_the_books_or_gone(t
 # By way of a relay.
 
 
-# By way of a relay.
-
-
 @is_open("a HEAD that shows another version says nothing to fills")
 async def test_a_body_that_arrives_is_not_joined_after_a_head_showed_another(filled):
     gate = filled.origin.hold(KEY, MIB)
@@ -115,35 +111,3 @@ async def test_a_body_that_arrives_is_not_joined_after_a_head_showed_another(fil
     gate.open()
     await early
     assert got.body == NEW[:10]
-
-
-# Refusals that hide absences.
-
-
-@is_open("a search in vain rests for 5 s, for all arrays that may lie in one directory")
-async def test_an_array_that_is_there_is_read_just_after_one_that_is_not():
-    house = a_house()
-    house.origin.put(b"/b/img/0/.zarray", v2(2, 2, separator="/"))
-    assert (await house.get(b"/b/img/0/.zarray")).status == 200
-    assert (await house.get(b"/b/img/7/0/0")).status == 403
-    told = await house.get(b"/b/img/0/0/0")
-    await house.settled()
-    assert told.status == 404
-
-
-@is_open("a range under a condition that can't be judged is passed on, its refusal too")
-async def test_a_range_with_a_condition_is_told_of_a_hidden_absence():
-    house = await a_house_that_read_it(ALL)
-    told = await house.get(b"/b/x/c/0/0", RANGE, (b"If-Range", b'"gone"'))
-    await house.settled()
-    assert told.status == 404
-
-
-@is_open("an audit takes a refusal for an absence's without the check that made it one")
-async def test_an_audit_that_is_refused_like_all_else_agrees_with_nothing():
-    house = await a_house_that_read_it(ALL, audit_share=1.0)
-    assert (await house.get(b"/b/x/c/0/0")).status == 404
-    house.origin.denies_all = True
-    assert (await house.get(b"/b/x/c/0/0")).result == "negative_hit"
-    await house.settled()
-    assert house.record.audits == []

@@ -332,6 +332,44 @@ async def test_where_no_document_is_found_few_are_asked_for_again(house):
     assert house.origin.count() > asked_before + 10
 
 
+LEVEL, HOLE_OF_LEVEL, NO_LEVEL = b"/b/img/0/.zarray", b"/b/img/0/0/0", b"/b/img/7/0/0"
+
+
+@pytest.fixture
+async def levels():
+    """One of an image was opened; another isn't there."""
+    house = a_house()
+    house.origin.put(LEVEL, v2(2, 2, separator="/"))
+    assert (await house.get(LEVEL)).status == 200
+    yield house
+    await house.settled()
+
+
+async def test_an_array_that_was_opened_is_read_just_after_one_that_is_not_there(levels):
+    await passes_on(levels, NO_LEVEL)
+    assert (await levels.get(HOLE_OF_LEVEL)).status == 404
+
+
+async def test_an_array_that_was_opened_is_read_beside_one_that_is_not_there(levels):
+    gate = levels.origin.hold(b"/b/img/7/0/.zarray")
+    vain = levels.start("GET", NO_LEVEL)
+    await gate.reached()
+    reader = levels.start("GET", HOLE_OF_LEVEL)
+    await levels.until(lambda: levels.origin.count(path=HOLE_OF_LEVEL) == 1)
+    gate.open()
+    assert [(await each).status for each in (vain, reader)] == [403, 404]
+
+
+async def test_a_document_that_tells_of_no_such_array_is_not_asked_for_each_time(levels):
+    levels.origin.put(LEVEL, v2(2, separator="/"))
+    for number in range(9):
+        await passes_on(levels, b"/b/img/0/0/%d" % number)
+    assert levels.origin.count(path=LEVEL) == 2
+    levels.now.advance(6)
+    await passes_on(levels, HOLE_OF_LEVEL)
+    assert levels.origin.count(path=LEVEL) == 3
+
+
 # Rights that come back.
 
 
@@ -619,10 +657,41 @@ async def test_metadata_and_listings_are_never_absent_by_a_refusal(house, target
     assert checks(house) == 0
 
 
-@pytest.mark.parametrize("field", [(b"Cache-Control", b"no-store"), (b"Range", b"bytes=0-1,4-5")])
-async def test_what_leaves_the_cache_out_of_it_gets_the_origin_s_word(house, field):
-    assert (await house.get(KEY, field)).status == 403
+async def test_what_leaves_the_cache_out_of_it_gets_the_origin_s_word(house):
+    assert (await house.get(KEY, (b"Cache-Control", b"no-store"))).status == 403
     assert checks(house) == 0
+
+
+RELAYED = [
+    pytest.param([RANGE, (b"If-Range", b'"gone"')], id="a-condition-that-nobody-can-judge"),
+    pytest.param([(b"Range", b"bytes=0-1,4-5")], id="several-ranges"),
+]
+
+
+@pytest.mark.parametrize("fields", RELAYED)
+async def test_what_is_relayed_is_told_of_a_hidden_absence(house, fields):
+    told = await house.get(KEY, *fields)
+    assert (told.status, told.body) == (404, house.edges.policy.of_absence.body)
+    assert (await house.get(KEY)).result == "negative_hit"
+    assert checks(house) == 1
+
+
+@pytest.mark.parametrize("fields", RELAYED)
+async def test_what_is_relayed_and_refused_like_all_else_is_passed_on(house, fields):
+    house.origin.denies_all = True
+    told = await house.get(KEY, *fields)
+    assert told.status == 403 and b"AccessDenied" in told.body
+    assert house.entry(KEY) is None
+
+
+@pytest.mark.parametrize("is_readable", [True, False])
+async def test_an_audit_takes_no_refusal_for_an_absence_s_without_a_check(is_readable):
+    house = await a_house_that_read_it(ALL, audit_share=1.0)
+    assert (await house.get(KEY)).status == 404
+    house.origin.denies_all = not is_readable
+    assert (await house.get(KEY)).result == "negative_hit"
+    await house.settled()
+    assert house.record.audits == ([("marker", "agree")] if is_readable else [])
 
 
 async def test_where_it_is_not_wanted_a_refusal_is_one():

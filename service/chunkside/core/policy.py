@@ -381,9 +381,9 @@ def leaves_open_what_is_absent(
 
 
 def may_be_refused_for_absence(request: Request, status: int, policy: Policy) -> bool:
-    """Whether a HEAD was refused that may be of a missing key: it has no body that says so."""
+    """Whether a relayed read was refused that may be of a missing key."""
     return (
-        request.method == "HEAD"
+        request.method in ("GET", "HEAD")
         and hides_absences(status, request, policy)
         and touches_the_cache(request)
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final, assert_never
 
@@ -46,18 +47,26 @@ MOST_WAITING: Final = 64
 _OVERTAKEN: Final = Undecided(
     Why.OVERTAKEN, "meanwhile it was written, purged or brought anew, or a write still runs"
 )
+_REFUSED: Final = Undecided(
+    Why.ERROR, "the origin answers 403, and its array's document doesn't prove it an absence's"
+)
 _MOST_LINES: Final = 20
 _LINES_SECONDS: Final = 60.0
 
 
 class Audits:
-    """Of one route."""
+    """Of one route. `hid_absence`: whether the refusal of a request, come just now, was that of a
+    missing key, for all that can be told within so many seconds.
+    """
 
-    def __init__(self, edges: Edges) -> None:
+    def __init__(
+        self, edges: Edges, hid_absence: Callable[[Request, float], Awaitable[bool]]
+    ) -> None:
         share = edges.audit_share
         # Where all is asked of the origin anyway, all is compared.
         self.sampler = Sampler(share) if share > 0 and not edges.only_observes else None
         self._edges = edges
+        self._hid_absence = hid_absence
         self._waiting: deque[Subject] = deque()
         self._known: set[tuple[CacheKey, BodyRef | None]] = set()
         self._workers: set[asyncio.Task[None]] = set()
@@ -192,6 +201,10 @@ class Audits:
                 is_same = sums[0] == sums[1] and length == held.stored.length
                 told = replace(told, is_same=is_same)
         judgement = judge(subject.request, held, told, self._edges.policy)
+        if isinstance(judgement, Agrees) and head.status == 403:
+            seconds = self._edges.read_seconds
+            if not await self._hid_absence(subject.request, seconds):
+                judgement = _REFUSED
         return Finding(judgement, head, arrival.count, *sums)
 
     def stands(self, subject: Subject) -> bool:

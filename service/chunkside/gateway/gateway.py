@@ -55,7 +55,7 @@ class Gateway:
         self._shelf = Shelf(edges)
         self._waiting = Waiting(edges, self.fills, self._passing, self._shelf)
         self._refusals = Refusals(edges, self._waiting)
-        self.audits = Audits(edges)
+        self.audits = Audits(edges, self._refusals.hid_absence)
         observing = Observing(edges, self.fills, self._passing, self._shelf, self.audits)
         self._observing = observing if edges.only_observes else None
 

@@ -35,6 +35,7 @@ from chunkside.gateway.waiting import Waiting
 
 _MOST_DOCUMENTS: Final = 4096
 _MOST_PLACES: Final = 1024
+_MOST_HELD: Final = 64
 _DISTRUST_SECONDS: Final = 60.0
 _ASK_AGAIN_SECONDS: Final = 5.0
 _NOT_READ: Final = frozenset({401, 403, 404, 410})
@@ -65,12 +66,14 @@ class _Standing:
 @dataclass(slots=True)
 class _Place:
     """The highest directory in which the document may lie, for keys of one form. `unknown`: the
-    standing of documents that nobody has found yet. `users`: how many have a turn here, or wait for
+    standing of documents that nobody holds. `held`: that of those which somebody read, and which
+    told of no such array when it was looked for. `users`: how many have a turn here, or wait for
     one.
     """
 
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     unknown: _Standing = field(default_factory=_Standing)
+    held: OrderedDict[CacheKey, _Standing] = field(default_factory=OrderedDict)
     users: int = 0
 
 
@@ -104,10 +107,16 @@ class Refusals:
         try:
             async with asyncio.timeout(within_seconds), self._turn(request, documents) as place:
                 known = self._known_among(documents, request)
-                standing = place.unknown if known is None else self._known[known[1]]
-                if standing.number > arrived:
-                    return standing.is_good
-                return await self._check(request, standing, known, documents)
+                if known is not None:
+                    standing = self._known[known[1]]
+                    if standing.number > arrived:
+                        return standing.is_good
+                    if self._edges.now().boot < standing.rests_until:
+                        return False
+                    documents.sort(key=lambda each: each is not known[0])
+                else:
+                    documents = [each for each in documents if self._is_open(each, place, arrived)]
+                return await self._check(request, place, known, documents)
         except TimeoutError:
             return False
 
@@ -167,25 +176,36 @@ class Refusals:
         while len(self._places) > _MOST_PLACES:
             self._places.popitem(last=False)
 
+    def _is_open(self, document: Request, place: _Place, arrived: int) -> bool:
+        """Whether a document that told of no such array is to be asked for, since a refusal came.
+
+        Those that nobody holds rest together: there may be some for each directory of chunks.
+        """
+        standing = place.held.get(document.absence_key)
+        if standing is None and self._is_unknown(document):
+            standing = place.unknown
+        now = self._edges.now().boot
+        return standing is None or (standing.number <= arrived and now >= standing.rests_until)
+
     async def _check(
         self,
         request: Request,
-        standing: _Standing,
+        place: _Place,
         known: tuple[Request, _Name] | None,
         documents: Sequence[Request],
     ) -> bool:
-        """Asks for the document that is known, then for the others, one after the other."""
-        now = self._edges.now().boot
-        if now < standing.rests_until:
+        """Asks for the documents, one after the other."""
+        if not documents:
             return False
-        number = next(self._numbers)
-        first = None if known is None else known[0]
-        ordered = sorted(documents, key=lambda each: each is not first)
-        told, found = await self._search(request, ordered)
+        now, number = self._edges.now().boot, next(self._numbers)
+        told, found = await self._search(request, documents)
         if found is None:
-            standing.number, standing.is_good = number, False
-            if told is _Told.NOT_OWN:
-                standing.rests_until = now + _ASK_AGAIN_SECONDS
+            rests_until = now + _ASK_AGAIN_SECONDS if told is _Told.NOT_OWN else float("-inf")
+            in_vain = _Standing(number, is_good=False, rests_until=rests_until)
+            if known is None:
+                self._note_in_vain(documents, place, in_vain)
+            else:
+                self._known[known[1]] = in_vain
             return False
         is_good = now - self._edges.shared.denials.last_of(found[0]) >= _DISTRUST_SECONDS
         rests_until = float("-inf") if is_good else now + _ASK_AGAIN_SECONDS
@@ -194,6 +214,17 @@ class Refusals:
         self._known[found] = _Standing(number, is_good, rests_until)
         self._known.move_to_end(found)
         return is_good
+
+    def _note_in_vain(
+        self, documents: Sequence[Request], place: _Place, in_vain: _Standing
+    ) -> None:
+        for each in documents:
+            if self._is_unknown(each):
+                place.unknown = in_vain
+            else:
+                place.held[each.absence_key] = in_vain
+        while len(place.held) > _MOST_HELD:
+            place.held.popitem(last=False)
 
     async def _search(
         self, request: Request, documents: Sequence[Request]

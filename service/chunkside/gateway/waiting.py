@@ -126,7 +126,7 @@ class Waiting:
         return again
 
     async def tell_refusal(self, request: Request, reply: Reply) -> Reply:
-        """A HEAD's 403, once a full GET has told whether it hides that the key is absent."""
+        """A relayed 403, once a full GET has told whether it hides that the key is absent."""
         try:
             status = await self._status_of_get(as_full_get(request))
         except OriginError:
@@ -137,8 +137,12 @@ class Waiting:
         if status not in (404, 410):
             return reply
         refused = ResponseHead(reply.status, reply.fields, reply.length)
-        head = head_of_hidden(refused, self.edges.policy.of_absence)
-        return replace(reply, status=head.status, fields=head.fields, length=head.length)
+        hidden = self.edges.policy.of_absence
+        head, body = head_of_hidden(refused, hidden), hidden.body
+        if request.method == "HEAD":
+            body = b""
+        reply.release()
+        return Reply(head.status, head.fields, body, head.length, reply.result, reply.cache_status)
 
     async def _status_of_get(self, question: Request) -> int:
         """Of a whole GET, which makes a marker where its answer proves an absence, and whose body
