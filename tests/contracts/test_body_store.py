@@ -127,6 +127,37 @@ def test_what_was_appended_can_be_read_before_the_commit_and_after(store, runner
     runner.run(scenario())
 
 
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        pytest.param(
+            [1, 1, 4095, 4096, 4097, 1, 70_000, 2, 300_000, 1, 1], id="little-beside-large"
+        ),
+        pytest.param([5000] * 300, id="many"),
+        pytest.param([1] * 3000, id="very-little"),
+    ],
+)
+def test_pieces_of_any_size_are_read_back_and_stored_in_their_order(store, runner, known, sizes):
+    content = some_bytes(sum(sizes))
+
+    async def scenario():
+        writer = await store.begin(
+            a_stored(length=len(content)), STAMPS, len(content) if known else None
+        )
+        end = 0
+        for size in sizes:
+            await writer.append(content[end : end + size])
+            end += size
+            for start in (0, end // 2, max(0, end - 4098), end - 1):
+                got = bytes(await writer.read(start, 5000))
+                assert got and content[start:end].startswith(got)
+        reader = await store.open(await writer.commit(len(content)))
+        assert await read_all(reader) == content
+
+    runner.run(scenario())
+
+
 class Growth:
     """How far a body has grown, for those who wait for more."""
 

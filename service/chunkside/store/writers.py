@@ -23,6 +23,7 @@ from chunkside.store.readers import SMALL_BYTES
 
 READ_BACK_BYTES: Final = 128 * 1024
 """Of a body that grows, at a time: each of many slow readers holds one such piece in memory."""
+_COPIED_BYTES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,34 @@ class Draft:
             raise CorruptError(str(fault)) from fault
 
 
+class _Tail:
+    """What has come and isn't written yet. Nothing of it is copied but what comes in little pieces,
+    of which there may be very many.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.pieces: list[bytes | bytearray] = []
+
+    def add(self, chunk: bytes) -> None:
+        self.size += len(chunk)
+        last = self.pieces[-1] if self.pieces else None
+        if len(chunk) > _COPIED_BYTES:
+            self.pieces.append(chunk)
+        elif isinstance(last, bytearray):
+            last += chunk
+        else:
+            self.pieces.append(bytearray(chunk))
+
+    def read(self, at: int, limit: int) -> bytes:
+        """Of one piece, as many bytes as there are."""
+        for piece in self.pieces:
+            if at < len(piece):
+                return bytes(memoryview(piece)[at : at + limit])
+            at -= len(piece)
+        return b""
+
+
 class DiskWriter:
     """Memory holds what came since the last flush, at most SMALL_BYTES and one chunk."""
 
@@ -66,7 +95,7 @@ class DiskWriter:
         self._on_commit = on_commit
         self._file: OpenFile | None = None
         self._layout: arrow_file.Layout | None = None
-        self._tail = bytearray()
+        self._tail = _Tail()
         self._flushed = 0
         self._hasher = xxhash.xxh3_64()
         self._is_ended = False
@@ -90,16 +119,15 @@ class DiskWriter:
             raise StoreFault("append", "closed")
         if length is not None and self._appended + len(chunk) > length:
             raise StoreFault("append", "length")
-        self._tail += chunk
-        if len(self._tail) > SMALL_BYTES:
+        self._tail.add(chunk)
+        if self._tail.size > SMALL_BYTES:
             await self._flush()
 
     async def read(self, start: int, limit: int) -> Buffer:
         if self._is_abandoned:
             raise BodyTorn("the fill was given up")
         if start >= self._flushed or self._file is None or self._layout is None:
-            at = start - self._flushed
-            return bytes(memoryview(self._tail)[at : at + limit])
+            return self._tail.read(start - self._flushed, limit)
         size = min(limit, READ_BACK_BYTES, self._flushed - start)
         try:
             content = await self._lanes.beside(
@@ -138,14 +166,14 @@ class DiskWriter:
 
     @property
     def _appended(self) -> int:
-        return self._flushed + len(self._tail)
+        return self._flushed + self._tail.size
 
     async def _flush(self) -> None:
         if self._file is None:
             await self._lanes.in_order("append", self._draft.path, self._open, None)
         await self._lanes.beside("append", self._write_tail)
-        self._flushed += len(self._tail)
-        self._tail = bytearray()
+        self._flushed += self._tail.size
+        self._tail = _Tail()
 
     def _drop_temp(self) -> None:
         self._is_ended = True
@@ -165,14 +193,18 @@ class DiskWriter:
     def _write_tail(self) -> None:
         assert self._file is not None
         assert self._layout is not None
-        self._hasher.update(self._tail)
-        _pwrite_all(self._file, [self._tail], self._layout.body_offset + self._flushed)
+        _pwrite_all(self._file, self._hashed_tail(), self._layout.body_offset + self._flushed)
+
+    def _hashed_tail(self) -> Sequence[bytes | bytearray]:
+        for piece in self._tail.pieces:
+            self._hasher.update(piece)
+        return self._tail.pieces
 
     def _finish(self, length: int) -> tuple[BodyRef, OpenFile, int]:
         begun = self._layout
         layout = begun if begun and begun.length == length else self._draft.layout(length)
-        self._hasher.update(self._tail)
-        end: list[bytes | bytearray] = [self._tail, layout.suffix(self._hasher.intdigest())]
+        tail = self._hashed_tail()
+        end = [*tail, layout.suffix(self._hasher.intdigest())]
         if self._file is None:
             self._file = self._directory.create(self._draft.temp)
             _pwrite_all(self._file, [layout.prefix, *end], 0)
