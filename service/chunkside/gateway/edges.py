@@ -316,6 +316,11 @@ class Edges:
         boot = self.now().boot
         self._stamp(lambda: self.doubts.doubt(target, boot, with_beneath=with_beneath))
 
+    def doubt_unread(self, target: Object) -> None:
+        """The same of what lies on disk and nobody has read yet, where there may be such."""
+        if self.is_scanning:
+            self.doubt(target, with_beneath=False)
+
     def begin_write(self, target: Object, seconds: float, *, whole_location: bool) -> int:
         """Lets nobody store anything of `target` for `seconds`, and forgets what is held of it.
 
