@@ -220,6 +220,7 @@ def test_a_304_that_says_nothing_renews_what_was_said():
         "Content-Type: text/html",
         'ETag: W/"a"',
         "Set-Cookie: a=1",
+        "x-ms-error-code: ConditionNotMet",
     ],
 )
 def test_a_304_never_changes_how_the_bytes_are_read_nor_sets_cookies(line):

@@ -398,6 +398,46 @@ def test_a_private_container_is_read_without_a_credential_and_once(
     assert exchange(container.origin, straight).status == 403
 
 
+VALIDATES_ALWAYS = ("--ttl", "0s", "--metadata-ttl", "0s")
+
+
+@pytest.mark.client("weed", "s3fs")
+@pytest.mark.parametrize(
+    "name", ["zarr over s3fs", "zarr over obstore, S3", "TensorStore, S3", "DuckDB, S3"], ids=slug
+)
+def test_what_is_validated_each_time_is_read_the_same_from_a_bucket(
+    name: str,
+    bucket: Pair,
+    samples: Samples,
+    tmp_path: Path,
+    python_with: Callable[[str], str],
+) -> None:
+    flags = (*ANY_DISK, "--upstream-endpoint", bucket.origin, *VALIDATES_ALWAYS)
+    with Sidecar(f"s3://{BUCKET}", tmp_path, flags, ENVIRONMENT) as sidecar:
+        _, warm = costs_of(name, Pair(bucket.origin, sidecar), samples, python_with("icechunk"))
+    assert warm["chunk", "GET", "304"] > 0
+
+
+@pytest.mark.client("azurite-blob", "adlfs")
+@pytest.mark.parametrize(
+    "name",
+    ["zarr over adlfs", "zarr over obstore, Azure", "pyarrow over adlfs", "TensorStore"],
+    ids=slug,
+)
+def test_what_is_validated_each_time_is_read_the_same_from_a_container(
+    name: str,
+    container: Pair,
+    samples: Samples,
+    tmp_path: Path,
+    python_with: Callable[[str], str],
+) -> None:
+    upstream = f"az://{AZURE_ACCOUNT}/{BUCKET}"
+    flags = (*ANY_DISK, "--upstream-endpoint", container.origin, *VALIDATES_ALWAYS)
+    with Sidecar(upstream, tmp_path, flags, AZURE_ENVIRONMENT) as sidecar:
+        _, warm = costs_of(name, Pair(container.origin, sidecar), samples, python_with("icechunk"))
+    assert warm["chunk", "GET", "304"] > 0
+
+
 @pytest.mark.client("azurite-blob")
 def test_an_array_of_a_container_is_warmed_and_told_of_by_its_own_url(
     container: Pair, samples: Samples, python_with: Callable[[str], str]

@@ -61,7 +61,7 @@ from chunkside.core.storability import (
 from chunkside.core.variants import STRIPPED_FROM_FILLS, is_selected_by, variant_of
 
 # A 304 tells how the stored answer's metadata changed, not how its bytes are framed (RFC 9111
-# §3.2).
+# §3.2). To Azure it is an error, with a code: its own client can't read a 200 that has one.
 _KEPT_ON_FRESHEN = frozenset(
     {
         b"content-length",
@@ -71,6 +71,7 @@ _KEPT_ON_FRESHEN = frozenset(
         b"etag",
         b"set-cookie",
         b"vary",
+        b"x-ms-error-code",
     }
 )
 # What a 206 says of its own bytes.
