@@ -87,6 +87,16 @@ def test_the_level_is_ours_and_others_are_heard_from_warnings_on(stream):
     assert [line.split(" message=")[1] for line in lines(stream)] == ["heard", "heard"]
 
 
+def test_where_errors_alone_are_wanted_others_warnings_are_unheard(stream):
+    configure("error", stream=stream)
+    logging.getLogger("aiohttp.server").warning("unheard")
+    logging.getLogger("aiohttp.server").error("heard")
+    configure("debug", stream=stream)
+    logging.getLogger("aiohttp.server").info("unheard")
+    logging.getLogger("aiohttp.server").warning("heard")
+    assert [line.split(" message=")[1] for line in lines(stream)] == ["heard", "heard"]
+
+
 def test_configuring_again_replaces_the_stream(stream):
     second = io.StringIO()
     configure("error", stream=second)

@@ -123,8 +123,13 @@ def configure(level: str, *, is_json: bool = False, stream: TextIO | None = None
 
 
 def take(level: str, *, is_json: bool) -> None:
-    """Lets our lines from `level` on pass, and writes them so; the rest stays as configured."""
+    """Lets our lines from `level` on pass, and others' from a warning on, and writes them so; the
+    rest stays as configured.
+    """
     for handler in logging.getLogger().handlers:
         if isinstance(handler, _Handler):
             handler.setFormatter(LineFormatter(is_json=is_json))
     logging.getLogger(_PACKAGE).setLevel(level.upper())
+    logging.getLogger().setLevel(
+        max(logging.WARNING, logging.getLevelNamesMapping()[level.upper()])
+    )

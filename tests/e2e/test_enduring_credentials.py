@@ -120,7 +120,7 @@ def test_no_read_fails_when_keys_expire_and_others_come(
         wait_for(lambda: datetime.now(UTC) >= ends[-1], "the end of the first keys")
         store.accept(OTHER)
         until_more_come(came)
-    assert came.keys() == {(200, BODY)}
+    assert came.keys() == {(200, BODY)}, sidecar.stderr()
     # Not for each of them.
     assert len(services.asked) < 10
 
@@ -136,7 +136,7 @@ def test_no_read_fails_when_keys_are_withdrawn_ahead_of_their_time(
         services.give = lambda: (OTHER, datetime.now(UTC) + timedelta(hours=1))
         store.accept(OTHER)
         until_more_come(came)
-    assert came.keys() == {(200, BODY)}
+    assert came.keys() == {(200, BODY)}, sidecar.stderr()
     assert len(services.asked) < 10
 
 
@@ -276,7 +276,7 @@ def test_reads_go_on_while_the_clock_steps(store: Store, tmp_path: Path) -> None
             until_more_come(came)
             head = exchange(sidecar.url, TARGET, "HEAD", [("Chunkside-Control", "bypass")])
             assert head.status == 200
-    assert came.keys() == {(200, BODY)}
+    assert came.keys() == {(200, BODY)}, sidecar.stderr()
 
 
 # Roles.

@@ -176,6 +176,7 @@ def test_failures_are_said_unasked_and_not_each_time(
     [line] = records(sidecar, "a request failed")
     assert (line["level"], line["target"], line["request_id"]) == ("warning", "/a/c/0", "req-1")
     assert line["fault"] == line["detail"]
+    assert "broke the connection off" in line["says"]
 
 
 @pytest.mark.parametrize("log_format", ["console", "json"])

@@ -242,12 +242,12 @@ def test_a_failure_is_told_at_once_and_then_once_a_minute_with_how_many_there_we
     now = [100.0]
     lines = RequestLines(clock=lambda: now[0])
     for _ in range(5):
-        lines.tell_fault(failed(), "origin-unreachable")
-    lines.tell_fault(failed("/b"), "origin-unreachable")
-    lines.tell_fault(failed(), "origin-too-slow")
+        lines.tell_fault(failed(), "origin-unreachable", "Is it up?")
+    lines.tell_fault(failed("/b"), "origin-unreachable", None)
+    lines.tell_fault(failed(), "origin-too-slow", None)
     now[0] += 60
-    lines.tell_fault(failed(), "origin-unreachable")
-    lines.tell_fault(failed(), "origin-unreachable")
+    lines.tell_fault(failed(), "origin-unreachable", "Is it up?")
+    lines.tell_fault(failed(), "origin-unreachable", "Is it up?")
     shown = [(line.route, line.fault, getattr(line, "unsaid", 0)) for line in faults(caplog)]
     assert shown == [
         ("/", "origin-unreachable", 0),
@@ -256,6 +256,8 @@ def test_a_failure_is_told_at_once_and_then_once_a_minute_with_how_many_there_we
         ("/", "origin-unreachable", 4),
     ]
     assert all(line.levelname == "WARNING" for line in faults(caplog))
+    says = [getattr(line, "says", None) for line in faults(caplog)]
+    assert says == ["Is it up?", None, None, "Is it up?"]
     assert "s3cret" not in str([vars(line) for line in faults(caplog)])
 
 
@@ -272,6 +274,11 @@ async def test_own_failures_are_told_unasked_and_those_of_the_origin_are_not(
         house.origin.script(HOLE, "refused")
         await wire.ask(get(HOLE, *IDS))
         await port.until_ended(4)
-    [line] = faults(caplog)
+        await wire.ask(get(KEY).replace(b"localhost", b"evil.example"))
+        await port.until_ended(5)
+    line, misled = faults(caplog)
+    assert (misled.fault, misled.status) == ("misdirected", 421)
+    assert misled.says.startswith("evil.example may be a name that others can point")
     assert (line.fault, line.status, line.target) == ("origin-unreachable", 503, "/a/c/1")
+    assert line.says == "refused"
     assert (line.request_id, line.trace_id) == ("req-1", TRACE)

@@ -6,6 +6,8 @@ import json
 import re
 import sys
 import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from botocore.credentials import RefreshableCredentials
@@ -203,8 +205,8 @@ async def test_those_that_were_given_for_a_moment_are_looked_for_once_that_is_ov
 
 
 @pytest.mark.parametrize("brings", ["a failure", "what has ended"])
-@pytest.mark.parametrize("looks", [2, 3])
-async def test_what_ended_while_others_were_looked_for_is_looked_for_once_more(brings, looks):
+@pytest.mark.parametrize("looks", [2, 9])
+async def test_what_ended_while_others_were_looked_for_is_looked_for_again(brings, looks):
     is_over, looked = threading.Event(), []
     held = Found(Keys("AK1", "s3cr3t", "t"), "aws", None, lambda left: left > 0 or is_over.is_set())
 
@@ -225,7 +227,83 @@ async def test_what_ended_while_others_were_looked_for_is_looked_for_once_more(b
         for read in reads:
             with pytest.raises(OriginNotAsked):
                 await read
-    assert len(looked) == 2
+    # By the look itself, and by those who saw it of use.
+    assert len(looked) == (2 if looks == 2 else 3)
+
+
+async def test_what_ends_while_a_read_looks_at_it_is_looked_for():
+    looks_at_it = [False, False]
+
+    def is_over(seconds):
+        return seconds > 0 or (looks_at_it.pop() if looks_at_it else True)
+
+    def found(name, ends):
+        return Found(Keys(name, "s3cr3t", "t"), "aws", None, ends)
+
+    library = Library("aws", "AWS's", lambda _: found("AK2", lambda _: False))
+    chain = Chain(library, found("AK1", is_over))
+    # Nobody looks twice within seconds, for as long as what there is will do.
+    chain._looked_at[False] = asyncio.get_running_loop().time()
+    assert (await chain.secret()).access_key == "AK2"
+
+
+async def test_what_a_process_says_when_it_fails_is_not_logged(home, caplog):
+    # Within botocore's quarter of an hour, and beyond its ten minutes.
+    ends = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=700)
+    keys = {"Version": 1, "AccessKeyId": "AK", "SecretAccessKey": "s", "SessionToken": "t"}
+    told = json.dumps({**keys, "Expiration": ends.isoformat()})
+    process = home / "process"
+    process.write_text(
+        f"#!/bin/sh\nif [ -e $0.ran ]; then echo s3cr3t >&2; exit 1; fi\n"
+        f"touch $0.ran\necho '{told}'\n"
+    )
+    process.chmod(0o700)
+    (home / "config").write_text(f"[default]\ncredential_process = {process}\n")
+    chain = find(is_required=False)
+    assert chain is not None and chain.is_known
+    assert (await chain.secret()).access_key == "AK"
+    assert chain._looking is not None
+    await chain._looking
+    assert (home / "process.ran").exists()
+    assert "s3cr3t" not in caplog.text
+
+
+@contextmanager
+def answering(body):
+    """A service that says the same to everything."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            """Nothing is told."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_an_answer_that_is_cut_off_is_not_logged(home, monkeypatch, caplog):
+    answer = b"<AssumeRoleWithWebIdentityResponse><SecretAccessKey>s3cr3t</SecretAccessKey><Sess"
+    with answering(answer) as url:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", url)
+        monkeypatch.setenv("AWS_REGION", "us-east-1")
+        monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/reader")
+        (home / "token").write_text("token")
+        monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(home / "token"))
+        chain = find(is_required=True)
+        assert chain is not None and not chain.is_known
+    assert "AWS's chain of credentials failed: ResponseParserError" in caplog.text
+    assert "s3cr3t" not in caplog.text
 
 
 def test_a_chain_that_fails_is_none_that_finds_none(home, caplog):

@@ -89,6 +89,27 @@ async def test_nobody_waits_without_end(monkeypatch):
         await search.until_looked()
 
 
+async def test_what_has_failed_for_long_is_waited_for_no_more(monkeypatch):
+    monkeypatch.setattr(searching, "_LOOK_AGAIN_SECONDS", 0.0)
+    told = Means()
+    chain = Chain(None, told)
+    chain.gate.set()
+    search = Search(chain.look)
+    finding = asyncio.create_task(search.means())
+    await search.until_looked()
+    await turns()
+    assert search._failed_at is not None
+    search._failed_at -= searching._LONGEST_WAIT_SECONDS
+    chain.gate.clear()
+    async with asyncio.timeout(5):
+        await search.wait()
+    assert not finding.done()
+    # And yet it is looked for again.
+    chain.gate.set()
+    async with asyncio.timeout(20):
+        assert await finding is told
+
+
 async def test_meanwhile_nothing_is_asked():
     with pytest.raises(OriginNotAsked, match="not said yet"):
         await NotYet().send(OriginRequest("GET", b"/a", Fields(), "chunk"))

@@ -28,7 +28,8 @@ class Reply:
     """`fields` are end-to-end, without Content-Length; `length` is what that will say, None for a
     body of unknown length, which goes chunked. `body` gives `length` bytes or raises BodyTorn; for
     HEAD and where the status forbids one it is empty all the same. `age` in seconds, None for what
-    didn't come from store. `release` must be called once the reply is done with, sent or not.
+    didn't come from store. `says`: what an error of the sidecar's own tells its reader. `release`
+    must be called once the reply is done with, sent or not.
     """
 
     status: int
@@ -38,6 +39,7 @@ class Reply:
     result: Result
     cache_status: CacheStatus
     age: float | None = None
+    says: str | None = None
     release: Callable[[], None] = field(default=lambda: None)
 
 
@@ -47,7 +49,7 @@ def problem_reply(
     """An error of the sidecar's own."""
     body = problem(status, title, detail, slug=slug)
     fields = Fields(((b"Content-Type", PROBLEM_MEDIA_TYPE.encode()), *more))
-    return Reply(status, fields, body, len(body), "error", CacheStatus(detail=slug))
+    return Reply(status, fields, body, len(body), "error", CacheStatus(detail=slug), says=detail)
 
 
 CAPABILITIES: Final = Fields(((b"Allow", b"GET, HEAD, OPTIONS, PUT, POST, PATCH, DELETE"),))

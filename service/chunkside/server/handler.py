@@ -153,7 +153,8 @@ class DataPort:
         if tries is not None:
             self._lines.tell(Told(*known, cache_status, tries.count))
         elif fault is not None:
-            self._lines.tell_fault(Told(*known, cache_status), fault)
+            says = None if sending is None or sending.is_torn else sending.reply.says
+            self._lines.tell_fault(Told(*known, cache_status), fault, says)
 
     async def _ask(self, seat: _Seat, request: Request, upload: Upload | None) -> Reply:
         route, gateway = seat
@@ -294,7 +295,7 @@ class DataPort:
         if is_wanted:
             self._lines.tell(told)
         elif fault is not None:
-            self._lines.tell_fault(told, fault)
+            self._lines.tell_fault(told, fault, reply.says)
 
 
 @dataclass(slots=True)
@@ -314,7 +315,8 @@ def _raw_target(http: web.BaseRequest) -> bytes:
 def _fault(reply: Reply) -> str | None:
     """What kind of failure of this sidecar's an answer tells of; None where it doesn't."""
     detail = reply.cache_status.detail
-    is_own = reply.result == "error" and reply.status >= 500
+    # The reader's client may hide what a 421 says, and what it asks for be meant for elsewhere.
+    is_own = reply.result == "error" and (reply.status >= 500 or reply.status == 421)
     # Who says only-if-cached asked to be told so.
     return detail if is_own and detail != ONLY_IF_CACHED.slug else None
 

@@ -77,15 +77,19 @@ class RequestLines:
     def tell(self, told: Told) -> None:
         asked_for.info("request", extra=_members(told))
 
-    def tell_fault(self, told: Told, kind: str) -> None:
-        """The first of its kind on a route, and then one a minute: who fails, fails often."""
+    def tell_fault(self, told: Told, kind: str, says: str | None) -> None:
+        """The first of its kind on a route, and then one a minute: who fails, fails often. `says`:
+        as the reader is told, whose client may keep that to itself.
+        """
         now, name = self._clock(), (told.route, kind)
         known = self._faults.get(name)
         if known is not None and now - known.said_at < _FAULT_SECONDS:
             known.unsaid += 1
             return
         self._faults[name] = _Fault(now)
-        more = {"unsaid": known.unsaid} if known is not None and known.unsaid else {}
+        more: dict[str, object] = {} if says is None else {"says": says}
+        if known is not None and known.unsaid:
+            more["unsaid"] = known.unsaid
         log.warning("a request failed", extra={"fault": kind, **_members(told), **more})
 
     def series(

@@ -159,15 +159,22 @@ def _ways(route: ConfiguredRoute) -> list[str]:
 
 
 def _way_to_bucket(route: ConfiguredRoute, bucket: BucketAddress) -> str:
-    cloud, own = CLOUDS[bucket.scheme], route.prefix.rstrip("/")
+    cloud, place = CLOUDS[bucket.scheme], route.prefix.rstrip("/")
     signs = "are not signed"
     if may_sign(route):
         signs = f"are signed with what {cloud.whose} chain of credentials finds"
+        if not cloud.is_installed:
+            # Azure's keys and SAS need no library.
+            own = " but by a key or SAS of the environment" if bucket.scheme == "az" else ""
+            signs = (
+                f"are not signed{own}, since {cloud.library} isn't installed (pip install "
+                f"'chunkside[{cloud.auth}]')"
+            )
         if route.settings.upstream_auth_file is not None:
             signs = f"are signed with what {route.settings.upstream_auth_file} holds"
     return (
         f"the store is asked at {bucket.endpoint or bucket.location}, requests {signs}; its "
-        f"clients use {own or 'the data port'} as endpoint, path style, without signing"
+        f"clients use {place or 'the data port'} as endpoint, path style, without signing"
     )
 
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from chunkside.core.buckets import error_code
 from chunkside.core.decision import Fill, Forward, NotStored, PassOn, StoreAbsence, StoreBody
 from chunkside.core.entry import Now
 from chunkside.core.fields import Fields
@@ -63,6 +64,12 @@ class Finding:
     says: str
 
 
+def _code(seen: Seen) -> str:
+    """An object store's own word for it."""
+    told = error_code(seen.body)
+    return "" if told is None else f" ({told.decode('latin-1')})"
+
+
 def reachable(seen: Seen, seconds: float) -> Finding:
     took = f"in {seconds * 1000:.0f} ms"
     match seen.status:
@@ -72,8 +79,8 @@ def reachable(seen: Seen, seconds: float) -> Finding:
             return Finding(
                 "reachable",
                 "bad",
-                f"It answers {seen.status} {took}: it wants a credential, of the reader's own (-H) "
-                "or of the sidecar's (upstream_auth).",
+                f"It answers {seen.status} {took}{_code(seen)}: it wants a credential, of the "
+                "reader's own (-H) or of the sidecar's (upstream_auth), or another than it got.",
             )
         case 404 | 410:
             return Finding(

@@ -1,7 +1,7 @@
 """AWS's own chain of credentials, by botocore: environment, profile, roles, single sign-on, what
 containers and instances are given.
 
-Nothing of a secret is logged: botocore tells answers of its own at DEBUG, and is kept from it.
+Nothing of a secret is logged: botocore quotes answers and what processes say, and is kept from it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Final
 
-from chunkside.upstream.chain import Chain, Found, Library, LookupFailed
+from chunkside.upstream.chain import Chain, Found, Library, LookupFailed, hush
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,15 @@ def _look_up(held: Found[Keys] | None) -> Found[Keys] | None:
         needs_refresh = getattr(source, "refresh_needed", lambda _: False)
         return Found(keys, _identity_of(session, source.method, keys), source, needs_refresh)
     except _errors() as error:
-        raise LookupFailed(type(error).__name__) from error
+        raise LookupFailed(_told_of(error)) from error
+
+
+def _told_of(error: Exception) -> str:
+    """With the profile that isn't there: that is no secret, as other things may be."""
+    kind = type(error).__name__
+    if kind != "ProfileNotFound":
+        return kind
+    return f"{kind}: there is no profile {getattr(error, 'kwargs', {}).get('profile')!r}"
 
 
 def _identity_of(session: Any, method: str, keys: Keys) -> str:
@@ -78,7 +86,7 @@ def _identity_of(session: Any, method: str, keys: Keys) -> str:
 def _session() -> Any:
     from botocore.session import Session  # noqa: PLC0415 - an extra
 
-    logging.getLogger("botocore").setLevel(logging.WARNING)
+    hush("botocore", "urllib3")
     return Session()
 
 

@@ -27,6 +27,14 @@ _LONGEST_WAIT_SECONDS: Final = 20.0
 T = TypeVar("T")
 
 
+def hush(*loggers: str) -> None:
+    """Keeps what libraries log of credentials from the log, whatever its level: it quotes what they
+    asked with and were answered. What of it matters LookupFailed tells.
+    """
+    for name in loggers:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
 class LookupFailed(Exception):
     """The text names the kind of fault alone: what a library says may hold what it asked with."""
 
@@ -108,10 +116,11 @@ class Chain(Generic[T]):
 
     async def secret(self) -> T:
         """Raises OriginNotAsked where there is none that is of use."""
-        if self._expires_within(_AHEAD_SECONDS):
-            self._look(is_anew=False)
-        if self._expires_within(_TOO_LATE_SECONDS):
-            await self._wait()
+        was_of_use = not self._expires_within(0)
+        await self._renew()
+        if was_of_use and self._expires_within(0):
+            # It ended this very moment.
+            await self._renew()
         if self._found is None or self._expires_within(0):
             raise OriginNotAsked(
                 f"{self._library.whose} chain of credentials gives none just now, so that nothing "
@@ -119,6 +128,13 @@ class Chain(Generic[T]):
                 reason="credentials",
             )
         return self._found.secret
+
+    async def _renew(self) -> None:
+        """Has it renewed ahead of its end, and waits for that once it is due."""
+        if self._expires_within(_AHEAD_SECONDS):
+            self._look(is_anew=False)
+        if self._expires_within(_TOO_LATE_SECONDS):
+            await self._wait()
 
     async def secret_after(self, refused: T) -> T | None:
         """What the chain finds in the place of what a store refused; None if nothing else."""

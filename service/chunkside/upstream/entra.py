@@ -6,7 +6,6 @@ Nothing of a secret is logged: what the library says of a fault may hold what it
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import time
@@ -14,11 +13,10 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Final
 
-from chunkside.upstream.chain import Found, LookupFailed
+from chunkside.upstream.chain import Found, LookupFailed, hush
 from chunkside.upstream.credential import claims_of
 
 SCOPE: Final = "https://storage.azure.com/.default"
-_QUIET: Final = {"azure": logging.CRITICAL, "msal": logging.CRITICAL, "urllib3": logging.WARNING}
 # What would open a window, or look into what programs with one hold.
 _LEFT_OUT: Final = ("interactive_browser", "broker", "visual_studio_code", "shared_token_cache")
 # Where one of these is set, a chain that finds nothing has failed.
@@ -83,8 +81,7 @@ def _points_nowhere() -> bool:
 def _credential() -> Any:
     from azure.identity import DefaultAzureCredential  # noqa: PLC0415 - an extra
 
-    for name, level in _QUIET.items():
-        logging.getLogger(name).setLevel(level)
+    hush("azure", "msal", "urllib3")
     options: dict[str, Any] = {f"exclude_{name}_credential": True for name in _LEFT_OUT}
     options |= {"connection_timeout": _SECONDS, "read_timeout": 2 * _SECONDS}
     try:

@@ -16,7 +16,7 @@ from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any, Final
 
-from chunkside.upstream.chain import Chain, Found, Library, LookupFailed
+from chunkside.upstream.chain import Chain, Found, Library, LookupFailed, hush
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +89,13 @@ def _look_up(scope: str, held: Found[Token] | None) -> Found[Token] | None:
     except (GoogleAuthError, OSError, RuntimeError, *_OF_ODD_FILES) as error:
         if str(error).startswith(_NONE_FOUND):
             return None
-        raise LookupFailed(type(error).__name__) from error
+        raise LookupFailed(f"{type(error).__name__}{_of_file()}") from error
+
+
+def _of_file() -> str:
+    """What may be amiss with the file that the environment names."""
+    name = os.environ.get(_PLACES[0], "")  # environment: as google-auth does
+    return "" if not name or os.path.isfile(name) else f": {_PLACES[0]} names {name}, no file"
 
 
 def _default(scope: str) -> tuple[Any, str | None]:
@@ -139,7 +145,6 @@ def _places() -> list[str | None]:
 
 
 def _quieten() -> None:
-    for name in ("google", "requests", "urllib3"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+    hush("google", "requests", "urllib3")
     # On credentials of gcloud's, and on versions of Python.
     warnings.filterwarnings("ignore", module=r"google\.")

@@ -29,6 +29,7 @@ class Search:
         self._is_wanted = asyncio.Event()
         self._has_looked = asyncio.Event()
         self._is_over = asyncio.Event()
+        self._failed_at: float | None = None
 
     async def means(self) -> Means | None:
         """Looks at once, and then whenever somebody waits for it, until it can be told; None where
@@ -40,6 +41,8 @@ class Search:
             self._has_looked.set()
             if found is not None:
                 return found
+            if self._failed_at is None:
+                self._failed_at = asyncio.get_running_loop().time()
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
             await self._is_wanted.wait()
         return None
@@ -51,17 +54,21 @@ class Search:
 
     async def until_looked(self) -> None:
         """Until it has looked once, or for a while."""
-        await _for_a_while(self._has_looked)
+        await _for_a_while(self._has_looked, _LONGEST_WAIT_SECONDS)
 
     async def wait(self) -> None:
-        """Until it is over, or for a while."""
+        """Until it is over, or for a while; what has failed for as long is waited for no more: it
+        may be set wrongly, and whoever asks is soon told so.
+        """
         self._is_wanted.set()
-        await _for_a_while(self._is_over)
+        now, failed_at = asyncio.get_running_loop().time(), self._failed_at
+        failed_for = 0.0 if failed_at is None else now - failed_at
+        await _for_a_while(self._is_over, max(0.0, _LONGEST_WAIT_SECONDS - failed_for))
 
 
-async def _for_a_while(event: asyncio.Event) -> None:
+async def _for_a_while(event: asyncio.Event, seconds: float) -> None:
     with suppress(TimeoutError):
-        async with asyncio.timeout(_LONGEST_WAIT_SECONDS):
+        async with asyncio.timeout(seconds):
             await event.wait()
 
 

@@ -232,6 +232,11 @@ def _timeout(times: Times, read_seconds: float) -> aiohttp.ClientTimeout:
 def _failed(where: str, error: Exception) -> OriginError:
     if isinstance(error, aiohttp.ClientConnectorError):
         why = _cause(error.os_error)
+        if isinstance(error.os_error, ssl.SSLCertVerificationError):
+            return OriginUnreachable(
+                f"{where} shows a certificate that can't be verified: {why}. If its authority is "
+                "one of your own, name its file by upstream_ca_file."
+            )
         return OriginUnreachable(
             f"{where} can't be connected to: {why}. Is the origin up, and the setting upstream "
             "right?"
