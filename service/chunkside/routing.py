@@ -17,7 +17,7 @@ from chunkside.core.index import Index
 from chunkside.core.route import Route
 from chunkside.gateway.edges import Edges, Shared
 from chunkside.gateway.gateway import Gateway
-from chunkside.gateway.ports import BodyStore, Clock, StampTable, Upstream
+from chunkside.gateway.ports import BodyStore, Clock, Observer, StampTable, Upstream
 from chunkside.gateway.tasks import Tasks
 from chunkside.metrics import Metrics
 from chunkside.settings import (
@@ -212,7 +212,8 @@ class CurrentRoutes:
             None if may_sign(configured) else means_of(configured)
         )
         if own is None or not own.is_known:
-            return self._route(configured, _unknown(configured))
+            observer = self._ground.metrics.of(configured.prefix)
+            return self._route(configured, _unknown(configured, observer))
         ground = self._ground
         upstream = upstream_of(configured, ground.metrics, ground.clock, ground.instance, own)
         identity = identity_of(configured)
@@ -245,7 +246,7 @@ class CurrentRoutes:
         )
 
 
-def _unknown(configured: ConfiguredRoute) -> _Way:
+def _unknown(configured: ConfiguredRoute, observer: Observer) -> _Way:
     """While it isn't known with whose credentials a store is asked: nobody else's place."""
 
     def look() -> Means | None:
@@ -253,10 +254,14 @@ def _unknown(configured: ConfiguredRoute) -> _Way:
             means = means_of(configured)
         except UnfitFile as error:
             log.warning("route %s: %s", configured.prefix, error)
+            upstream.trouble = str(error)
             return None
-        return means if means.is_known else None
+        if means.is_known:
+            return means
+        upstream.trouble = means.trouble
+        return None
 
-    upstream = NotYet()
+    upstream = NotYet(observer)
     return _Way(upstream, upstream.close, identity=f"not yet {token_hex(8)}", search=Search(look))
 
 

@@ -3,7 +3,7 @@
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,16 +89,26 @@ def store(
         yield proxy
 
 
-def run(python: str, script: str, store: CountingProxy, home: Path, *arguments: str) -> str:
-    """What a script prints. What is told of it at the end is what the store was asked for."""
+def run(
+    python: str,
+    script: str,
+    store: CountingProxy,
+    home: Path,
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
+) -> str:
+    """What a script prints. What is told of it at the end is what the store was asked for.
+    `environment`: what says where the store is.
+    """
     file = home / "script.py"
     file.write_text(script)
     flags = ("--cache-dir", str(home / "cache"), "--min-free", "0")
-    environment = ENVIRONMENT | {"AWS_ENDPOINT_URL": store.url, "AWS_DEFAULT_REGION": "us-east-1"}
+    place = {"AWS_ENDPOINT_URL": store.url} if environment is None else environment
+    whole = {**ENVIRONMENT, "AWS_DEFAULT_REGION": "us-east-1", **place}
     store.forget()
-    done = run_command("run", *flags, "--", python, str(file), *arguments, env=environment)
+    done = run_command("run", *flags, "--", python, str(file), *arguments, env=whole)
     assert done.returncode == 0, done.stderr
-    told = re.search(r"chunkside: (\d+) requests .* asked (\d+) times, for (.*)", done.stderr)
+    told = re.search(r"chunkside: (\d+) requests .* asked (\d+) times?, for (.*)", done.stderr)
     assert told is not None, done.stderr
     assert int(told[2]) == len(store.asked)
     assert told[3] == format_size_rounded(store.body_bytes)
@@ -128,6 +138,38 @@ def test_a_second_run_of_an_unchanged_script_asks_the_store_for_no_chunk(
     assert len(of_chunks(store)) >= script.chunk_requests
     assert run(python, script.text, store, tmp_path, script.name) == script.prints
     assert of_chunks(store) == []
+
+
+@pytest.mark.client("weed", "icechunk", "s3fs")
+def test_the_store_is_where_the_configuration_of_aws_has_it(
+    store: CountingProxy, tmp_path: Path, python_with: Callable[[str], str]
+) -> None:
+    file = tmp_path / "config"
+    file.write_text(
+        f"[profile lab]\nservices = lab\n[services lab]\ns3 =\n  endpoint_url = {store.url}\n"
+    )
+    place = {"AWS_CONFIG_FILE": str(file), "AWS_PROFILE": "lab"}
+    python = python_with("icechunk")
+    assert run(python, S3FS, store, tmp_path, "dense", environment=place) == "1280800"
+    assert len(of_chunks(store)) >= CHUNKS
+
+
+@pytest.mark.client("weed", "boto3")
+def test_writes_that_are_refused_are_told_of_with_what_passes_them_on(
+    store: CountingProxy, tmp_path: Path, python_with: Callable[[str], str]
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import boto3\nboto3.client('s3').put_object(Bucket='era5', Key='made', Body=b'made')\n"
+    )
+    flags = ("--cache-dir", str(tmp_path / "cache"), "--min-free", "0")
+    environment = {**ENVIRONMENT, "AWS_ENDPOINT_URL": store.url, "AWS_DEFAULT_REGION": "us-east-1"}
+    command = ("--", python_with("boto3"), str(script))
+    refused = run_command("run", *flags, *command, env=environment)
+    assert refused.returncode == 1
+    told = refused.stderr.splitlines()
+    assert "writes are refused here, and 1 came: --allow-writes passes them on" in told[-2]
+    assert run_command("run", *flags, "--allow-writes", *command, env=environment).returncode == 0
 
 
 @pytest.mark.client("weed", "icechunk", "s3fs", "obstore")

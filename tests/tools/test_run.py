@@ -1,6 +1,8 @@
 """What `chunkside run` says at the end."""
 
-from chunkside.tools.run import saved, settled
+import pytest
+
+from chunkside.tools.run import advice, led_to, saved, settled
 from chunkside.tools.stats import Totals
 
 
@@ -23,5 +25,24 @@ def test_it_is_one_line():
         {}, {"hit": 3, "miss": 1}, upstream_requests=1, response_bytes=4096, fills_in_flight=0
     )
     assert saved(totals) == (
-        "chunkside: 4 requests read 4 KiB; the store was asked 1 times, for 0 bytes"
+        "chunkside: 4 requests read 4 KiB; the store was asked 1 time, for 0 bytes"
     )
+
+
+@pytest.mark.parametrize(
+    ("totals", "told"),
+    [
+        (Totals({}, {"error": 3}, refused_writes=2), "2 came: --allow-writes passes them on"),
+        (Totals({}, {"hit": 0}), "nothing came by here"),
+        (Totals({}, {"hit": 1}), None),
+    ],
+)
+def test_what_else_should_be_known_is_told(totals, told):
+    said = advice(totals)
+    assert said is None if told is None else said is not None and told in said
+
+
+def test_what_goes_past_proxies_goes_past_them_by_either_name():
+    environment = led_to("http://127.0.0.1:1", {"NO_PROXY": "example.org", "no_proxy": "other"})
+    wanted = "example.org,other,localhost,127.0.0.1,::1"
+    assert (environment["NO_PROXY"], environment["no_proxy"]) == (wanted, wanted)

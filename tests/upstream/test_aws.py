@@ -14,7 +14,7 @@ from botocore.credentials import RefreshableCredentials
 
 from chunkside.gateway.errors import OriginNotAsked
 from chunkside.upstream import chain as chains
-from chunkside.upstream.aws import AWS, Keys, find, region
+from chunkside.upstream.aws import AWS, Keys, ca_bundle, endpoint, find, region
 from chunkside.upstream.chain import Chain, Found, Library, LookupFailed
 
 _AWS = (
@@ -335,6 +335,39 @@ async def test_what_botocore_makes_nothing_of_is_looked_for_again(home, caplog, 
     with pytest.raises(OriginNotAsked, match="AWS's chain of credentials gives none"):
         await found.secret()
     assert re.search("chain of credentials failed: (Attribute|Type)Error", caplog.text)
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ("[default]\nregion = a\n", None),
+        ("[default]\nendpoint_url = http://all\n", "http://all"),
+        (
+            (
+                "[default]\nendpoint_url = http://all\nservices = lab\n"
+                "[services lab]\ns3 =\n  endpoint_url = http://s3\n"
+            ),
+            "http://s3",
+        ),
+        ("[default]\nservices = gone\nendpoint_url = http://all\n", "http://all"),
+        (
+            "[default]\nendpoint_url = http://all\nignore_configured_endpoint_urls = true\n",
+            None,
+        ),
+    ],
+    ids=["none", "all", "of a service", "of services that aren't there", "ignored"],
+)
+def test_where_configuration_has_s3_asked_is_known(home, config, told):
+    (home / "config").write_text(config)
+    assert endpoint() == told
+
+
+def test_authorities_of_the_configuration_are_known(home, monkeypatch):
+    assert ca_bundle() is None
+    (home / "config").write_text("[default]\nca_bundle = /a.pem\n")
+    assert ca_bundle() == "/a.pem"
+    monkeypatch.setenv("AWS_CA_BUNDLE", "/b.pem")
+    assert ca_bundle() == "/b.pem"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from chunkside.gateway.ports import OriginRequest
 from chunkside.upstream import search as searching
 from chunkside.upstream.hops import Means
 from chunkside.upstream.search import NotYet, Search
+from tests.support.house import Record
 from tests.support.turns import turns
 
 
@@ -111,5 +112,11 @@ async def test_what_has_failed_for_long_is_waited_for_no_more(monkeypatch):
 
 
 async def test_meanwhile_nothing_is_asked():
-    with pytest.raises(OriginNotAsked, match="not said yet"):
-        await NotYet().send(OriginRequest("GET", b"/a", Fields(), "chunk"))
+    record = Record()
+    way, question = NotYet(record), OriginRequest("GET", b"/a", Fields(), "chunk")
+    with pytest.raises(OriginNotAsked, match="It isn't known yet whose credentials there are"):
+        await way.send(question)
+    way.trouble = "AWS's chain of credentials finds none"
+    with pytest.raises(OriginNotAsked, match=r"finds none, so that .* set upstream_auth to none"):
+        await way.send(question)
+    assert record.spared == ["credentials", "credentials"]

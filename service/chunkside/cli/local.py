@@ -9,7 +9,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -114,11 +114,7 @@ def run(namespace: argparse.Namespace) -> int:
     from chunkside.tools.run import LEADS, run  # noqa: PLC0415 - other commands don't need it
 
     scheme = settings.upstream.scheme if isinstance(settings.upstream, BucketAddress) else "s3"
-    # Where the command's own readers were led before.
-    told = os.environ  # environment: what the clouds' own clients go by
-    elsewhere = next(filter(None, map(told.get, LEADS[scheme])), None)
-    if settings.upstream_endpoint is None and elsewhere is not None:
-        flags += ["--upstream-endpoint", elsewhere]
+    flags += _as_before(settings, scheme, LEADS[scheme])
     for name in ("listen", "admin_listen"):
         if name not in namespace:
             flags += [flag_name(name), "127.0.0.1:0"]
@@ -127,6 +123,21 @@ def run(namespace: argparse.Namespace) -> int:
     # The ports are read from what it prints.
     flags += ["--log-format", "console"]
     return run(command, flags, scheme)
+
+
+def _as_before(settings: Settings, scheme: str, leads: Sequence[str]) -> Iterator[str]:
+    """Has the store asked where the command's own readers asked it, and trusted as they did."""
+    told = os.environ  # environment: what the clouds' own clients go by
+    endpoint = next(filter(None, map(told.get, leads)), None)
+    if scheme == "s3":
+        from chunkside.upstream import aws  # noqa: PLC0415 - other commands don't need it
+
+        endpoint = endpoint or aws.endpoint()
+        authorities = aws.ca_bundle() or told.get("AWS_CA_BUNDLE")
+        if settings.upstream_ca_file is None and authorities:
+            yield f"--upstream-ca-file={authorities}"
+    if settings.upstream_endpoint is None and endpoint is not None:
+        yield f"--upstream-endpoint={endpoint}"
 
 
 def _flags_again(namespace: argparse.Namespace) -> Iterator[str]:

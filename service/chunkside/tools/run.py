@@ -23,6 +23,7 @@ _NOT_FOUND: Final = 127
 _NOT_RUNNABLE: Final = 126
 _OF_A_SIGNAL: Final = 128
 _PASSED_ON: Final = (signal.SIGTERM, signal.SIGHUP)
+_PAST_PROXIES: Final = ("NO_PROXY", "no_proxy")
 _NEAR: Final = "localhost,127.0.0.1,::1"
 _LOOK_SECONDS: Final = 0.05
 _MOST_LOOKS: Final = 100
@@ -53,10 +54,9 @@ def led_to(url: str, environment: Mapping[str, str], scheme: str = "s3") -> dict
     """What leads readers of S3, or of Google's store, to a sidecar, and all past proxies to it.
     Azure's go by no environment.
     """
-    near = {
-        name: ",".join(filter(None, (environment.get(name), _NEAR)))
-        for name in ("NO_PROXY", "no_proxy")
-    }
+    # Some go by one of them, some by the other.
+    told = dict.fromkeys(filter(None, map(environment.get, _PAST_PROXIES)))
+    near = dict.fromkeys(_PAST_PROXIES, ",".join((*told, _NEAR)))
     leads = dict.fromkeys(LEADS.get(scheme, LEADS["s3"]), url)
     if scheme == "gs":
         leads[_NO_GRPC] = "false"
@@ -67,11 +67,27 @@ def led_to(url: str, environment: Mapping[str, str], scheme: str = "s3") -> dict
 
 def saved(totals: Totals) -> str:
     """One line."""
+    requests, asked = totals.total_requests, totals.upstream_requests
     return (
-        f"chunkside: {totals.total_requests} requests read {shown_size(totals.response_bytes)}; "
-        f"the store was asked {totals.upstream_requests} times, for "
-        f"{shown_size(totals.upstream_received_bytes)}"
+        f"chunkside: {requests} request{'s' * (requests != 1)} read "
+        f"{shown_size(totals.response_bytes)}; the store was asked {asked} "
+        f"time{'s' * (asked != 1)}, for {shown_size(totals.upstream_received_bytes)}"
     )
+
+
+def advice(totals: Totals) -> str | None:
+    """What else whoever ran the command should know."""
+    if totals.refused_writes:
+        return (
+            f"chunkside: writes are refused here, and {totals.refused_writes} came: "
+            "--allow-writes passes them on"
+        )
+    if not totals.total_requests:
+        return (
+            "chunkside: nothing came by here: a reader that is told an endpoint of its own goes "
+            "past; CHUNKSIDE_URL says where to"
+        )
+    return None
 
 
 def _carry_out(command: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -109,6 +125,8 @@ def _tell_saved(sidecar: Sidecar) -> None:
     except ToolFailed as error:
         print(f"chunkside: what was saved can't be told: {error}", file=sys.stderr)
         return
+    if (told := advice(totals)) is not None:
+        print(told, file=sys.stderr)
     print(saved(totals), file=sys.stderr)
 
 

@@ -32,7 +32,7 @@ _RESULTS: Final = {
 @dataclass(slots=True)
 class Totals:
     """Since the sidecar's start. `stats`: as `/stats` has it; bytes are those of bodies.
-    `fills_in_flight`: that run now.
+    `fills_in_flight`: that run now. `refused_writes`: what was answered 405.
     """
 
     stats: dict[str, object]
@@ -41,6 +41,7 @@ class Totals:
     response_bytes: int = 0
     upstream_received_bytes: int = 0
     fills_in_flight: int = 0
+    refused_writes: int = 0
 
     @property
     def total_requests(self) -> int:
@@ -87,6 +88,8 @@ def totals_of(stats: dict[str, object], exposition: str) -> Totals:
         name, labels, value = found[1], found[2] or "", int(float(found[3]))
         if name == "chunkside_requests_total" and (told := _RESULT.search(labels)) is not None:
             totals.requests[told[1]] = totals.requests.get(told[1], 0) + value
+        elif name == "chunkside_responses_total" and 'code="405"' in labels:
+            totals.refused_writes += value
         elif name == "chunkside_upstream_requests_total":
             totals.upstream_requests += value
         elif name == "chunkside_response_bytes_total":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Final
@@ -39,13 +40,35 @@ def find(*, is_required: bool) -> Chain[Keys] | None:
 
 def region() -> str | None:
     """What AWS's configuration says, if that can be read."""
+    return _configured("region", lambda session: session.get_config_variable("region"))
+
+
+def endpoint() -> str | None:
+    """Where a file of AWS's configuration has S3 asked: what the environment says goes before."""
+    return _configured("endpoint", _endpoint)
+
+
+def ca_bundle() -> str | None:
+    """The file of authorities that AWS's clients go by."""
+    return _configured("ca_bundle", lambda session: session.get_config_variable("ca_bundle"))
+
+
+def _endpoint(session: Any) -> object:
+    if session.get_config_variable("ignore_configured_endpoint_urls"):
+        return None
+    profile = session.get_scoped_config()
+    services = session.full_config.get("services", {}).get(profile.get("services"), {})
+    return services.get("s3", {}).get("endpoint_url") or profile.get("endpoint_url")
+
+
+def _configured(what: str, look: Callable[[Any], object]) -> str | None:
     if not is_installed():
         return None
     try:
-        told = _session().get_config_variable("region")
+        told = look(_session())
     except _errors() as error:
         kind = type(error).__name__
-        log.warning("AWS's configuration can't be read (%s): no region is taken from it", kind)
+        log.warning("AWS's configuration can't be read (%s): no %s is taken from it", kind, what)
         return None
     return told if isinstance(told, str) else None
 

@@ -70,13 +70,11 @@ class Library(Generic[T]):
         try:
             found = self.find(None)
         except LookupFailed as error:
-            self._say(f"failed: {error}")
-            return Chain(self, None)
+            return Chain(self, None, self._say(f"failed: {error}"))
         if found is not None:
             self._told.clear()
-        elif is_required:
-            self._say("finds none")
-        return Chain(self, found) if found is not None or is_required else None
+            return Chain(self, found)
+        return Chain(self, None, self._say("finds none")) if is_required else None
 
     def find(self, held: Found[T] | None) -> Found[T] | None:
         """As `look_up`, whatever a library makes of a file or an answer that nobody meant for it:
@@ -89,11 +87,13 @@ class Library(Generic[T]):
         except Exception as error:
             raise LookupFailed(type(error).__name__) from error
 
-    def _say(self, what: str) -> None:
-        """Once, for as long as nothing is found."""
+    def _say(self, what: str) -> str:
+        """Once, for as long as nothing is found. Gives what it says."""
+        told = f"{self.whose} chain of credentials {what}"
         if what not in self._told:
-            log.warning("%s chain of credentials %s", self.whose, what)
+            log.warning("%s", told)
         self._told.add(what)
+        return told
 
 
 class Chain(Generic[T]):
@@ -101,10 +101,14 @@ class Chain(Generic[T]):
 
     `found`: what was found at the start; None where that is looked for once it is needed. What is
     found later counts only if it is the same identity's: what is stored is kept apart by it.
-    `is_known`: whether that is the chain's own, and not one made up in its place.
+    `is_known`: whether that is the chain's own, and not one made up in its place; if not, `trouble`
+    says why.
     """
 
-    def __init__(self, library: Library[T], found: Found[T] | None) -> None:
+    def __init__(
+        self, library: Library[T], found: Found[T] | None, trouble: str | None = None
+    ) -> None:
+        self.trouble = trouble
         self._library = library
         self._found = found
         self.is_known = found is not None

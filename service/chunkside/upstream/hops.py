@@ -59,6 +59,11 @@ class Means:
         return self.chain is None or self.chain.is_known
 
     @property
+    def trouble(self) -> str | None:
+        """Why that isn't known."""
+        return None if self.chain is None else self.chain.trouble
+
+    @property
     def has_own_credential(self) -> bool:
         return self.credential is not None or self.chain is not None or self.tls.shows_certificate
 

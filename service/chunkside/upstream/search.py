@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Final, NoReturn
 
 from chunkside.gateway.errors import OriginNotAsked
-from chunkside.gateway.ports import OriginRequest
+from chunkside.gateway.ports import Observer, OriginRequest
 from chunkside.upstream.hops import Means
 from chunkside.upstream.workers import in_thread
 
@@ -73,13 +73,21 @@ async def _for_a_while(event: asyncio.Event, seconds: float) -> None:
 
 
 class NotYet:
-    """In the place of the way to such an origin."""
+    """In the place of the way to such an origin. `trouble`: why a look told nothing, where one did;
+    a sentence without its full stop.
+    """
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self.trouble: str | None = None
 
     async def send(self, request: OriginRequest) -> NoReturn:  # noqa: ARG002 - as the port has it
+        self._observer.upstream_spared("credentials")
+        trouble, remedy = "It isn't known yet whose credentials there are", ""
+        if self.trouble is not None:
+            trouble, remedy = self.trouble, " Mend that, or set upstream_auth to none."
         raise OriginNotAsked(
-            "The chain of credentials has not said yet whose there are, so that nothing can be "
-            "asked. The log says more if it failed.",
-            reason="credentials",
+            f"{trouble}, so that nothing can be asked.{remedy}", reason="credentials"
         )
 
     async def close(self) -> None:

@@ -38,6 +38,7 @@ from chunkside.gateway.ports import Observer, OriginRequest
 from chunkside.upstream.tls import Tls
 
 _READ_BYTES: Final = 256 << 10
+_PROXIES: Final = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY")
 _SKIPPED_BYTES: Final = 64 << 10
 _SKIP_SECONDS: Final = 1.0
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
@@ -237,9 +238,12 @@ def _failed(where: str, error: Exception) -> OriginError:
                 f"{where} shows a certificate that can't be verified: {why}. If its authority is "
                 "one of your own, name its file by upstream_ca_file."
             )
+        told = os.environ  # environment: other clients go by it
+        proxied = next(filter(told.get, _PROXIES), None)
+        past = f" {proxied} is set, but no origin is asked by a proxy." if proxied else ""
         return OriginUnreachable(
             f"{where} can't be connected to: {why}. Is the origin up, and the setting upstream "
-            "right?"
+            f"right?{past}"
         )
     if isinstance(error, aiohttp.ClientConnectionError | OSError):
         return OriginUnreachable(f"{where} broke the connection off: {error}".rstrip(": "))
