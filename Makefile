@@ -52,13 +52,16 @@ need-python:
 		echo '$(PYTHON) is not Python 3.11 to 3.13: name one, as in make PYTHON=python3.12 ...' >&2; exit 2; }
 
 run-venv: need-python
-	@$(PYTHON) scripts/venv.py .venv locks/run.txt locks/build.txt
+	@$(PYTHON) scripts/venv.py .venv locks/run.txt $(patsubst %,locks/%.txt,$(CLOUD) $(EXTRAS)) locks/build.txt
 
 demo-venv: need-python
 	@$(PYTHON) scripts/venv.py .venv-demo locks/demo.txt locks/build.txt
 
 dev-venv: need-python
 	@$(PYTHON) scripts/venv.py .venv-dev locks/dev.txt
+
+# What finds credentials for the store that is named.
+CLOUD = $(if $(filter s3://%,$(UPSTREAM)),aws)$(if $(filter gs://%,$(UPSTREAM)),gcp)$(if $(filter az://%,$(UPSTREAM)),azure)
 
 ifeq ($(strip $(UPSTREAM)),)
 run:

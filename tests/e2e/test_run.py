@@ -11,6 +11,7 @@ import pytest
 
 from chunkside.settings.quantities import format_size_rounded
 from tests.plugins.requirements import find_client_program, find_python_with
+from tests.support import azurite
 from tests.support.counting_proxy import CountingProxy, counting_proxy
 from tests.support.gcs import NOBODY, fake_gcs, make_bucket, put
 from tests.support.seaweedfs import ENVIRONMENT, seaweedfs, upload
@@ -190,6 +191,45 @@ def test_absences_are_asked_for_in_each_run_and_bodies_in_the_first(
 def test_a_command_finds_where_the_sidecar_is(store: CountingProxy, tmp_path: Path) -> None:
     assert run(sys.executable, HEARS, store, tmp_path) == "True"
     assert store.asked == []
+
+
+ADLFS = """
+import fsspec
+fs = fsspec.filesystem("az", account_name="devstoreaccount1")
+assert fs.cat("era5/x/c/0") == b"body of the chunk"
+assert fs.cat(["era5/x/c/1", "era5/x/c/2"], on_error="omit") == {}
+print("read True")
+"""
+AZURE_OBSTORE = """
+import obstore
+from obstore.store import AzureStore
+store = AzureStore("era5")
+assert bytes(obstore.get(store, "x/c/0").bytes()) == b"body of the chunk"
+try:
+    obstore.get(store, "x/c/1")
+except FileNotFoundError:
+    print("read True")
+"""
+
+
+@pytest.mark.client("azurite-blob", "adlfs", "obstore")
+@pytest.mark.parametrize("script", [ADLFS, AZURE_OBSTORE], ids=["adlfs", "obstore"])
+def test_so_does_one_that_reads_azure_s_store(
+    script: str, tmp_path: Path, pytestconfig: pytest.Config, python_with: Callable[[str], str]
+) -> None:
+    program = find_client_program("azurite-blob", pytestconfig.rootpath)
+    assert program is not None
+    with azurite.azurite(program, tmp_path / "store") as url:
+        azurite.make_container(url, "era5")
+        azurite.put(url, "/era5/x/c/0", b"body of the chunk")
+        flags = ["--upstream", f"az://{azurite.ACCOUNT}/era5", "--upstream-endpoint", url]
+        flags += ["--cache-dir", str(tmp_path / "cache"), "--min-free", "0"]
+        command = ("--", python_with("icechunk"), "-c", script)
+        for _ in range(2):
+            ran = run_command("run", *flags, *command, env=azurite.ENVIRONMENT)
+            assert ran.returncode == 0, ran.stderr
+            assert ran.stdout == "read True\n"
+            assert re.search(r"chunkside: [2-9] requests read", ran.stderr), ran.stderr
 
 
 GCSFS = """

@@ -113,7 +113,10 @@ def run(namespace: argparse.Namespace) -> int:
         flags += ["--upstream", "s3://"]
     from chunkside.tools.run import LEADS, run  # noqa: PLC0415 - other commands don't need it
 
-    scheme = settings.upstream.scheme if isinstance(settings.upstream, BucketAddress) else "s3"
+    upstream = settings.upstream
+    scheme, account = "s3", ""
+    if isinstance(upstream, BucketAddress):
+        scheme, account = upstream.scheme, upstream.account
     flags += _as_before(settings, scheme, LEADS[scheme])
     for name in ("listen", "admin_listen"):
         if name not in namespace:
@@ -122,13 +125,14 @@ def run(namespace: argparse.Namespace) -> int:
         flags += ["--log-level", "warning"]
     # The ports are read from what it prints.
     flags += ["--log-format", "console"]
-    return run(command, flags, scheme)
+    return run(command, flags, scheme, account)
 
 
 def _as_before(settings: Settings, scheme: str, leads: Sequence[str]) -> Iterator[str]:
     """Has the store asked where the command's own readers asked it, and trusted as they did."""
     told = os.environ  # environment: what the clouds' own clients go by
-    endpoint = next(filter(None, map(told.get, leads)), None)
+    # Azure's own name its account in their host.
+    endpoint = None if scheme == "az" else next(filter(None, map(told.get, leads)), None)
     if scheme == "s3":
         from chunkside.upstream import aws  # noqa: PLC0415 - other commands don't need it
 

@@ -30,19 +30,21 @@ _MOST_LOOKS: Final = 100
 LEADS: Final[dict[str, tuple[str, ...]]] = {
     "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
     "gs": ("STORAGE_EMULATOR_HOST", "TENSORSTORE_GCS_HTTP_URL"),
-    "az": (),
+    "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
 }
 """What clients find their store by, the first that is set; by the scheme of the upstream."""
 # Before it reads, gcsfs asks by gRPC what kind of a bucket it is, and waits for long.
 _NO_GRPC: Final = "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"
 
 
-def run(command: Sequence[str], flags: Sequence[str], scheme: str = "s3") -> int:
-    """Gives the command's exit code. `flags`: of `chunkside serve`. `scheme`: of the upstream."""
+def run(command: Sequence[str], flags: Sequence[str], scheme: str = "s3", account: str = "") -> int:
+    """Gives the command's exit code. `flags`: of `chunkside serve`. `scheme`: of the upstream.
+    `account`: whose that is, with `az`.
+    """
     told = os.environ  # environment: handed on
     try:
         with child(flags) as sidecar:
-            code = _carry_out(command, led_to(sidecar.url, told, scheme))
+            code = _carry_out(command, led_to(sidecar.url, told, scheme, account))
             _tell_saved(sidecar)
             return code
     except SidecarError as error:
@@ -50,18 +52,26 @@ def run(command: Sequence[str], flags: Sequence[str], scheme: str = "s3") -> int
         return error.exit_code
 
 
-def led_to(url: str, environment: Mapping[str, str], scheme: str = "s3") -> dict[str, str]:
-    """What leads readers of S3, or of Google's store, to a sidecar, and all past proxies to it.
-    Azure's go by no environment.
-    """
+def led_to(
+    url: str, environment: Mapping[str, str], scheme: str = "s3", account: str = ""
+) -> dict[str, str]:
+    """What leads readers of a cloud's store to a sidecar, and all past proxies to it."""
     # Some go by one of them, some by the other.
     told = dict.fromkeys(filter(None, map(environment.get, _PAST_PROXIES)))
     near = dict.fromkeys(_PAST_PROXIES, ",".join((*told, _NEAR)))
     leads = dict.fromkeys(LEADS.get(scheme, LEADS["s3"]), url)
-    if scheme == "gs":
-        leads[_NO_GRPC] = "false"
-    elif leads:
-        leads["AWS_ALLOW_HTTP"] = "true"
+    match scheme:
+        case "gs":
+            leads[_NO_GRPC] = "false"
+        case "az":
+            leads |= {
+                "AZURE_STORAGE_ACCOUNT_NAME": account,
+                "AZURE_STORAGE_CONNECTION_STRING": f"BlobEndpoint={url};AccountName={account}",
+                "AZURE_ALLOW_HTTP": "true",
+                "AZURE_SKIP_SIGNATURE": "true",
+            }
+        case _:
+            leads["AWS_ALLOW_HTTP"] = "true"
     return {**environment, **near, **leads, "CHUNKSIDE_URL": url}
 
 
