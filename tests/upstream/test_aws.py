@@ -163,15 +163,36 @@ async def test_refused_ones_are_looked_up_anew_and_only_the_same_identitys_count
     assert chain is not None
     first = await chain.secret()
     write("AK2")
-    second = await chain.secret_after(first)
+    second = await chain.secret_after(first, None)
     assert second is not None and second.access_key == "AK2"
     # What was refused of others meanwhile was exchanged already.
-    assert await chain.secret_after(first) == second
+    assert await chain.secret_after(first, None) == second
     monkeypatch.setattr(chains, "_LOOK_AGAIN_SECONDS", 0.0)
     write("AK3", token="")
-    assert await chain.secret_after(second) is None
+    assert await chain.secret_after(second, None) is None
     assert "restart to read with that" in caplog.text
     assert "s3cr3t" not in caplog.text
+
+
+async def test_what_the_store_refuses_is_said_once_until_there_is_another(home, caplog):
+    def write(secret):
+        text = f"[default]\naws_access_key_id=AK\naws_secret_access_key={secret}\n"
+        (home / "credentials").write_text(text)
+
+    write("wr0ng")
+    chain = find(is_required=False)
+    assert chain is not None
+    refused = await chain.secret()
+    # A HEAD's 403 may be of anything.
+    assert await chain.secret_after(refused, None) is None
+    assert "refuses" not in caplog.text
+    for _ in range(3):
+        assert await chain.secret_after(refused, b"SignatureDoesNotMatch") is None
+    said = (
+        "the store refuses what AWS's chain of credentials finds (aws shared-credentials-file AK)"
+    )
+    assert caplog.text.count(f"{said}: SignatureDoesNotMatch") == 1
+    assert "wr0ng" not in caplog.text
 
 
 async def test_what_was_just_renewed_and_is_refused_is_looked_up_anew():
@@ -190,7 +211,9 @@ async def test_what_was_just_renewed_and_is_refused_is_looked_up_anew():
         return Found(Keys("AK3", "s3cr3t", "t"), chain.identity, None, lambda _: False)
 
     chain._library = Library("aws", "AWS's", look_up)
-    third, fourth = await asyncio.gather(chain.secret_after(second), chain.secret_after(second))
+    third, fourth = await asyncio.gather(
+        chain.secret_after(second, None), chain.secret_after(second, None)
+    )
     assert third == fourth and third is not None and third.access_key == "AK3"
     assert looked == [None]
 

@@ -134,7 +134,7 @@ async def test_a_file_goes_before_the_environment_and_is_read_again(monkeypatch,
     monkeypatch.setattr(azure_secrets, "LOOK_AGAIN_SECONDS", 0.0)
     monkeypatch.setattr(chains, "_LOOK_AGAIN_SECONDS", 0.0)
     # Unless a store refuses what is held.
-    assert await found.secret_after(first) == AccountKey("data", b"o" * 64)
+    assert await found.secret_after(first, None) == AccountKey("data", b"o" * 64)
     file.write_text(KEY)
     # What is held is handed out while a thread looks.
     assert await found.secret() == AccountKey("data", b"o" * 64)

@@ -141,10 +141,10 @@ async def test_where_it_cant_be_renewed_it_is_used_to_its_end(service, caplog):
 async def test_what_a_store_refuses_is_asked_for_anew(service):
     found = found_chain()
     first = await found.secret()
-    second = await found.secret_after(first)
+    second = await found.secret_after(first, None)
     assert second == Token(service.tokens[1]) != first
     # What others were refused meanwhile was exchanged already.
-    assert await found.secret_after(first) == second
+    assert await found.secret_after(first, None) == second
 
 
 async def test_a_required_one_is_looked_for_when_it_is_needed(service):

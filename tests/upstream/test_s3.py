@@ -199,7 +199,7 @@ async def test_a_refusal_of_what_there_is_passes_as_it_is(visit, code):
     await visit(scenario, answer(403, xml(code)), credentials=one)
 
 
-async def nothing_newer(_refused):
+async def nothing_newer(*_):
     return None
 
 
@@ -232,8 +232,8 @@ async def test_a_refusal_tells_of_credentials_that_lie_unused_but_not_of_a_clien
 async def test_credentials_that_were_exchanged_are_asked_with_once_more(visit):
     one = chain()
 
-    async def newer(refused):
-        assert refused.access_key == "AKID"
+    async def newer(refused, why):
+        assert (refused.access_key, why) == ("AKID", b"ExpiredToken")
         one._found = replace(one._found, secret=Keys("AKNEW", "s3cr3t", None))
         return one._found.secret
 

@@ -189,7 +189,7 @@ class Azure:
         is_dated = not isinstance(secret, Sas)
         if is_dated and self._clock.teaches(response, spoken.clock_ahead):
             return "clock"
-        newer = await self._chain.secret_after(secret)
+        newer = await self._chain.secret_after(secret, code)
         return None if newer is None else "credentials"
 
 

@@ -116,7 +116,7 @@ class Chain(Generic[T]):
         self.identity = f"{library.name} {token_hex(8)}" if found is None else found.identity
         self._looking: asyncio.Task[None] | None = None
         self._looked_at = {False: float("-inf"), True: float("-inf")}
-        self._is_told = False
+        self._is_told = self._is_refusal_told = False
 
     async def secret(self) -> T:
         """Raises OriginNotAsked where there is none that is of use."""
@@ -140,15 +140,23 @@ class Chain(Generic[T]):
         if self._expires_within(_TOO_LATE_SECONDS):
             await self._wait()
 
-    async def secret_after(self, refused: T) -> T | None:
-        """What the chain finds in the place of what a store refused; None if nothing else."""
+    async def secret_after(self, refused: T, why: bytes | None) -> T | None:
+        """What the chain finds in the place of what a store refused; None if nothing else. `why`:
+        the store's own code, where it has told one that is of the credential alone.
+        """
         if self.held() == refused:
             # What runs may bring others, or the same once more.
             await self._wait()
         if self.held() == refused:
             self._look(is_anew=True)
             await self._wait()
-        return None if self.held() == refused else self.held()
+        if self.held() != refused:
+            return self.held()
+        if why is not None and not self._is_refusal_told:
+            self._is_refusal_told = True
+            told = self._library.whose, self.identity, why.decode("latin-1")
+            log.warning("the store refuses what %s chain of credentials finds (%s): %s", *told)
+        return None
 
     def held(self) -> T | None:
         """What there is by now, be it of use or not."""
@@ -191,6 +199,8 @@ class Chain(Generic[T]):
         elif self.is_known and found.identity != self.identity:
             self._say(f"{whose} chain finds {found.identity} now: restart to read with that")
         else:
+            if self._found is None or found.secret != self._found.secret:
+                self._is_refusal_told = False
             self._found, self._is_told = found, False
 
     def _say(self, what: str) -> None:

@@ -160,7 +160,7 @@ async def _lesson(chain: Chain[Token], response: HttpResponse, token: Token) -> 
     """Another token, where the store refused the one that there was."""
     if response.head.status != 401:
         return None
-    newer = await chain.secret_after(token)
+    newer = await chain.secret_after(token, b"401")
     return None if newer is None else "credentials"
 
 

@@ -160,7 +160,7 @@ class S3:
         if (code in _TOO_SKEWED or is_unsaid) and self._clock.teaches(response, spoken.clock_ahead):
             return "clock"
         if code in _OF_OLD_KEYS or is_unsaid:
-            newer = await self._chain.secret_after(spoken.keys)
+            newer = await self._chain.secret_after(spoken.keys, code)
             return None if newer is None else "credentials"
         return None
 
