@@ -41,7 +41,11 @@ def refused(capsys, *argv: str) -> str:
         ),
         pytest.param(["serve", "--no-alow-writes"], ["mean --no-allow-writes?"], id="negated flag"),
         pytest.param(["serve", "--cache"], ["--cache", "no such flag"], id="no abbreviations"),
-        pytest.param(["serve", "http://o"], ["http://o", "nothing else goes here"], id="argument"),
+        pytest.param(
+            ["serve", "http://o"],
+            ["http://o", "nothing else goes here", "did you mean --upstream http://o?"],
+            id="argument",
+        ),
         pytest.param(["serve", "--ttl"], ["--ttl", "expected one argument"], id="no value"),
         pytest.param(["serve", "--ttl", "soon"], ["ttl='soon'", "allowed: a duration"], id="value"),
         pytest.param(["serve", "--allow-writes=1"], ["--allow-writes"], id="a switch with a value"),

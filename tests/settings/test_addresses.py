@@ -81,6 +81,25 @@ def test_an_endpoint_is_a_server_and_nothing_more(url, reason):
         parse_endpoint(url)
 
 
+@pytest.mark.parametrize(
+    ("url", "meant"),
+    [
+        ("data.example.org/bucket", "http://data.example.org/bucket"),
+        ("localhost:9000", "http://localhost:9000"),
+        ("https:/data.example.org", "https://data.example.org"),
+        ("s3:/bucket", "s3://bucket"),
+        ("az:account/box", "az://account/box"),
+        ("/data", "file:///data"),
+        ("arn:aws:s3:::bucket/a", "s3://bucket/a"),
+        ("arn:aws-cn:s3:::bucket", "s3://bucket"),
+    ],
+)
+def test_what_is_meant_without_a_scheme_is_said(url, meant):
+    with pytest.raises(NotAllowedError) as told:
+        parse_upstream(url)
+    assert told.value.remedy == f"write {meant}"
+
+
 def test_a_root_ends_with_a_slash():
     roots = {root_of(parse_upstream(each)) for each in ("http://o/a", "file:///", "file:///a")}
     assert roots == {"http://o/a/", "file:///", "file:///a/"}

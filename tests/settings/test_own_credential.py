@@ -154,6 +154,14 @@ def test_what_is_of_s3_alone_is_refused_of_another_store(name):
         refuse_unfit_files(load_settings({"upstream": "gs://bucket", name: value}, {}))
 
 
+@pytest.mark.parametrize("upstream", ["http://store", "file:///data"])
+def test_what_is_of_stores_alone_is_refused_of_others(upstream):
+    values = {"upstream": upstream, "upstream_endpoint": "http://store:9000"}
+    allowed = rf"upstream_endpoint.*left out with {upstream.partition(':')[0]}://"
+    with pytest.raises(ConfigurationError, match=allowed):
+        refuse_unfit_files(load_settings(values, {}))
+
+
 @pytest.mark.parametrize(
     ("upstream", "auth", "variable"),
     [

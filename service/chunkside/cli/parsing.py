@@ -99,11 +99,14 @@ def parse(parser: OneLineParser, argv: Sequence[str]) -> argparse.Namespace | No
 
 def _unknown_argument(parser: OneLineParser, argument: str) -> ConfigurationError:
     flag = argument.partition("=")[0]
+    remedy = did_you_mean(flag, parser.flags(), prefix="--")
+    if "://" in argument and "--upstream" in parser.flags():
+        remedy = f"did you mean --upstream {argument}?"
     return ConfigurationError(
         flag,
         None,
         f"the flags that `{parser.prog} --help` lists",
-        did_you_mean(flag, parser.flags(), prefix="--"),
+        remedy,
         reason="no such flag" if flag.startswith("-") else "not a flag, and nothing else goes here",
     )
 

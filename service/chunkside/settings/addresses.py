@@ -192,7 +192,7 @@ def parse_upstream(value: object) -> OriginAddress:
     scheme, separator, rest = url.partition("://")
     if not separator:
         shown = without_secrets(url)
-        raise NotAllowedError("has no scheme", UPSTREAMS, f"write http://{shown}", shown=shown)
+        raise NotAllowedError("has no scheme", UPSTREAMS, f"write {_meant(shown)}", shown=shown)
     _refuse_scheme(scheme.lower(), url)
     _refuse_secrets(url, rest)
     authority, slash, path = rest.partition("/")
@@ -212,6 +212,17 @@ def parse_upstream(value: object) -> OriginAddress:
     if port == 0:
         raise NotAllowedError("port 0 can't be connected to", UPSTREAMS)
     return UpstreamAddress(scheme.lower(), host.lower(), port, prefix)
+
+
+def _meant(text: str) -> str:
+    """The URL that most likely is meant by one without `://`."""
+    if text.startswith("/"):
+        return f"file://{text}"
+    if (arn := re.fullmatch(r"arn:aws[a-z-]*:s3:::(.+)", text)) is not None:
+        return f"s3://{arn[1]}"
+    if (begun := re.fullmatch(r"(https?|file|s3|gs|az):/*(.+)", text)) is not None:
+        return f"{begun[1]}://{begun[2]}"
+    return f"http://{text}"
 
 
 def _parse_bucket(scheme: str, bucket: str, path: str) -> BucketAddress:

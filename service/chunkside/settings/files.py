@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from chunkside.settings.addresses import BucketAddress, OriginAddress, is_azure
+from chunkside.settings.addresses import BucketAddress, DirectoryAddress, OriginAddress, is_azure
 from chunkside.settings.errors import ConfigurationError
 from chunkside.settings.model import Settings
 from chunkside.settings.own_credential import auth_kind, shows_certificate, tls_files
@@ -23,6 +23,7 @@ _SECRETS = {
     "header": "a file with one line, `Name: value`",
 }
 _KNOWN_BY = {
+    "upstream_endpoint": ("s3", "gs", "az"),
     "upstream_region": ("s3",),
     "upstream_addressing": ("s3",),
     "upstream_requester_pays": ("s3", "gs"),
@@ -61,12 +62,11 @@ def refuse_unfit_files(settings: Settings) -> None:
 
 def _look_at_words_of_stores(route: ConfiguredRoute, given: RouteSettings) -> None:
     upstream, fields = route.upstream, RouteSettings.model_fields
-    if not isinstance(upstream, BucketAddress):
-        return
+    own = "file" if isinstance(upstream, DirectoryAddress) else upstream.scheme
     for name, schemes in _KNOWN_BY.items():
-        if upstream.scheme not in schemes and getattr(given, name) != fields[name].default:
+        if own not in schemes and getattr(given, name) != fields[name].default:
             whose = " and ".join(f"{scheme}://" for scheme in schemes)
-            allowed = f"left out with {upstream.scheme}://"
+            allowed = f"left out with {own}://"
             raise _Unfit(name, allowed, f"a setting for {whose} alone")
 
 

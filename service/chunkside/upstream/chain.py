@@ -116,7 +116,9 @@ class Chain(Generic[T]):
         self.identity = f"{library.name} {token_hex(8)}" if found is None else found.identity
         self._looking: asyncio.Task[None] | None = None
         self._looked_at = {False: float("-inf"), True: float("-inf")}
-        self._is_told = self._is_refusal_told = False
+        # Until it finds something.
+        self._told: set[str] = set()
+        self._is_refusal_told = False
 
     async def secret(self) -> T:
         """Raises OriginNotAsked where there is none that is of use."""
@@ -201,9 +203,10 @@ class Chain(Generic[T]):
         else:
             if self._found is None or found.secret != self._found.secret:
                 self._is_refusal_told = False
-            self._found, self._is_told = found, False
+            self._found = found
+            self._told.clear()
 
     def _say(self, what: str) -> None:
-        if not self._is_told:
+        if what not in self._told:
             log.warning("%s", what)
-        self._is_told = True
+        self._told.add(what)
