@@ -4,6 +4,7 @@ in which store's words.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from chunkside.settings import (
     may_sign,
     tls_files,
 )
+from chunkside.settings.addresses import without_secrets
 from chunkside.upstream import aws, azure_secrets, google
 from chunkside.upstream.azure import Azure, AzureEndpoint
 from chunkside.upstream.chain import Chain
@@ -36,6 +38,8 @@ from chunkside.upstream.s3 import FIRST_REGION, S3, S3Endpoint
 from chunkside.upstream.tls import Tls
 from chunkside.upstream.unused import Unused, find_unused
 from chunkside.upstream.wire import Times
+
+log = logging.getLogger(__name__)
 
 
 def means_of(configured: ConfiguredRoute) -> Means:
@@ -103,7 +107,21 @@ def _store(
     if address.scheme == "gs":
         pays = settings.upstream_requester_pays
         return Gcs(GcsEndpoint(address.location, pays), means.chain, observer)
+    if address.endpoint is None:
+        _tell_of_elsewhere(address)
     return S3(_endpoint(address, settings), means.chain, clock, observer)
+
+
+def _tell_of_elsewhere(address: BucketAddress) -> None:
+    """It may be meant, and may be where readers find this very sidecar."""
+    elsewhere = aws.endpoint()
+    if elsewhere is not None:
+        log.warning(
+            "upstream %s: S3 is asked at AWS. AWS's own settings (AWS_ENDPOINT_URL, endpoint_url) "
+            "name %s: if that is the store, set upstream_endpoint",
+            address,
+            without_secrets(elsewhere),
+        )
 
 
 def _endpoint(address: BucketAddress, settings: RouteSettings) -> S3Endpoint:

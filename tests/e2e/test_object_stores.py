@@ -85,6 +85,8 @@ def test_a_missing_bucket_is_never_an_absence(sidecar: Sidecar, method: str) -> 
             assert b"no bucket nowhere" in answer.body
     listed = exchange(sidecar.url, "/nowhere?list-type=2&prefix=x%2F&delimiter=%2F&max-keys=1")
     assert listed.status == 502
+    # S3's clients show nobody what a 502 says.
+    wait_for(lambda: "has no bucket nowhere" in sidecar.stderr(), "the log to say so")
 
 
 def test_wrong_credentials_give_the_stores_403_and_nothing_is_kept(
@@ -99,6 +101,9 @@ def test_wrong_credentials_give_the_stores_403_and_nothing_is_kept(
             assert b"SignatureDoesNotMatch" in answer.body
         # There is none that lies unused.
         assert "isn't used" not in sidecar.stderr()
+        refused = "the store refuses what AWS's chain of credentials finds"
+        [line] = [line for line in sidecar.stderr().splitlines() if refused in line]
+        assert line.endswith(f'(aws env {KEYS.access_key}): SignatureDoesNotMatch"')
         assert exchange(sidecar.url, "/era5/x/c/1", "HEAD").status == 403
         pages = [exchange(sidecar.admin_url, each) for each in ("/", "/info", "/metrics")]
         said = sidecar.stderr() + sidecar.stdout() + "".join(str(each.body) for each in pages)
@@ -106,6 +111,25 @@ def test_wrong_credentials_give_the_stores_403_and_nothing_is_kept(
         assert not [
             each for each in tmp_path.rglob("*") if each.is_file() and b"wr0ng" in each.read_bytes()
         ]
+
+
+def test_a_probe_tells_the_stores_own_word(store: str) -> None:
+    wrong = ENVIRONMENT | {"AWS_SECRET_ACCESS_KEY": "wr0ng-s3cr3t"}
+    flags = ("--upstream", "s3://era5", "--upstream-endpoint", store)
+    done = run_command("check", "--probe", "/era5/x/c/0", *flags, env=wrong)
+    assert done.returncode == 1
+    assert "(SignatureDoesNotMatch): it wants a credential" in done.stdout
+
+
+def test_a_store_that_awss_clients_would_ask_is_named(tmp_path: Path) -> None:
+    elsewhere = ENVIRONMENT | {"AWS_ENDPOINT_URL": "http://minio:9000"}
+    with Sidecar("s3://era5", tmp_path, ANY_DISK, elsewhere) as sidecar:
+        said = "upstream s3://era5: S3 is asked at AWS."
+        wait_for(lambda: said in sidecar.stderr(), "the log to say so")
+        assert (
+            "name http://minio:9000: if that is the store, set upstream_endpoint"
+            in sidecar.stderr()
+        )
 
 
 def test_what_clients_sign_is_removed(sidecar: Sidecar) -> None:

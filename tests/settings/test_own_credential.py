@@ -17,7 +17,7 @@ from chunkside.settings import (
     refuse_unfit_files,
     require_routes,
 )
-from chunkside.upstream.clouds import CLOUDS
+from chunkside.upstream.clouds import CLOUDS, Cloud
 
 HOME = {"upstream": "https://host"}
 BEARER = {"upstream_auth": "bearer", "upstream_auth_file": "/run/token"}
@@ -124,6 +124,24 @@ def test_what_would_happen_is_told_of_a_bucket(tmp_path):
     )
     words = "the store is asked at http://store:8333, requests are signed with what AWS's chain"
     assert any(each.startswith(words) for each in lines)
+
+
+@pytest.mark.parametrize(
+    ("upstream", "said"),
+    [
+        (
+            "s3://bucket",
+            "are not signed, since botocore isn't installed (pip install 'chunkside[aws]",
+        ),
+        ("gs://bucket", "are not signed, since google.auth isn't installed"),
+        ("az://account/box", "are not signed but by a key or SAS of the environment, since azure"),
+    ],
+)
+def test_what_lacks_its_library_is_told_not_to_sign(tmp_path, monkeypatch, upstream, said):
+    monkeypatch.setattr(Cloud, "is_installed", False)
+    told = {"upstream": upstream, "cache_dir": str(tmp_path / "c")}
+    lines = forecast(load_settings(told, {}), {}).lines
+    assert any(f"requests {said}" in each for each in lines), lines
 
 
 def test_of_google_s_store_what_it_stamps_on_everything_does_not_count(tmp_path):

@@ -386,6 +386,14 @@ def test_where_configuration_has_s3_asked_is_known(home, config, told):
     assert endpoint() == told
 
 
+def test_the_environment_goes_before_the_configuration(home, monkeypatch):
+    (home / "config").write_text("[default]\nendpoint_url = http://all\n")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://environment")
+    assert endpoint() == "http://environment"
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://s3")
+    assert endpoint() == "http://s3"
+
+
 def test_authorities_of_the_configuration_are_known(home, monkeypatch):
     assert ca_bundle() is None
     (home / "config").write_text("[default]\nca_bundle = /a.pem\n")

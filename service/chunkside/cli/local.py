@@ -132,11 +132,11 @@ def _as_before(settings: Settings, scheme: str, leads: Sequence[str]) -> Iterato
     """Has the store asked where the command's own readers asked it, and trusted as they did."""
     told = os.environ  # environment: what the clouds' own clients go by
     # Azure's own name its account in their host.
-    endpoint = None if scheme == "az" else next(filter(None, map(told.get, leads)), None)
+    endpoint = next(filter(None, map(told.get, leads)), None) if scheme == "gs" else None
     if scheme == "s3":
         from chunkside.upstream import aws  # noqa: PLC0415 - other commands don't need it
 
-        endpoint = endpoint or aws.endpoint()
+        endpoint = aws.endpoint()
         authorities = aws.ca_bundle() or told.get("AWS_CA_BUNDLE")
         if settings.upstream_ca_file is None and authorities:
             yield f"--upstream-ca-file={authorities}"

@@ -17,6 +17,7 @@ from chunkside.tools.admin_client import AdminClient
 from chunkside.tools.errors import ToolFailed
 from chunkside.tools.stats import Totals, totals_of
 from chunkside.tools.targets import address_of
+from chunkside.upstream.aws import ENDPOINT_VARIABLES
 
 # As shells have it.
 _NOT_FOUND: Final = 127
@@ -28,7 +29,7 @@ _NEAR: Final = "localhost,127.0.0.1,::1"
 _LOOK_SECONDS: Final = 0.05
 _MOST_LOOKS: Final = 100
 LEADS: Final[dict[str, tuple[str, ...]]] = {
-    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+    "s3": ENDPOINT_VARIABLES,
     "gs": ("STORAGE_EMULATOR_HOST", "TENSORSTORE_GCS_HTTP_URL"),
     "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
 }

@@ -17,6 +17,7 @@ from chunkside.upstream.chain import Chain, Found, Library, LookupFailed, hush
 
 log = logging.getLogger(__name__)
 
+ENDPOINT_VARIABLES: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _IN_FILES: Final = frozenset({"shared-credentials-file", "config-file"})
 
 
@@ -44,8 +45,11 @@ def region() -> str | None:
 
 
 def endpoint() -> str | None:
-    """Where a file of AWS's configuration has S3 asked: what the environment says goes before."""
-    return _configured("endpoint", _endpoint)
+    """Where AWS's environment and configuration have its clients ask S3, if not at AWS."""
+    told = os.environ  # environment: as AWS's clients do
+    return next(filter(None, map(told.get, ENDPOINT_VARIABLES)), None) or _configured(
+        "endpoint", _endpoint
+    )
 
 
 def ca_bundle() -> str | None:
