@@ -295,6 +295,7 @@ def test_some_methods_are_always_refused(method, slug, word, allow_writes):
     assert (refusal.status, refusal.slug) == (405, slug)
     assert word in refusal.detail
     assert refusal.allow is not None
+    assert ("PUT" in refusal.allow) is (allow_writes and method != "PURGE")
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,9 @@ def test_warm_takes_no_other_sidecar_s_word_for_what_is_held(
     # That the admin port of the settings is of this data port is told by nothing.
     monkeypatch.setenv("CHUNKSIDE_ADMIN_LISTEN", sidecar.admin_url.removeprefix("http://"))
     warm = ("warm", f"{sidecar.url}{at}", "--json")
-    first, second = (json_of(command(*warm)) for _ in range(2))
+    ended = [command(*warm) for _ in range(2)]
+    first, second = map(json_of, ended)
+    assert "no admin port is known to be this sidecar's (--admin URL)" in ended[0].stderr
     assert (first["held"], first["answered_by_cache"]) == (0, 0)
     assert (second["held"], second["answered_by_cache"]) == (0, 6)
 

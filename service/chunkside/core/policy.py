@@ -76,6 +76,7 @@ _KEPT_ON_FRESHEN = frozenset(
 )
 # What a 206 says of its own bytes.
 _OF_A_PART = frozenset({b"content-range", b"content-length"})
+_READS = "GET, HEAD, OPTIONS"
 ONLY_IF_CACHED = Refuse(
     504,
     "only-if-cached",
@@ -141,7 +142,7 @@ def _refuse(request: Request, policy: Policy) -> Refuse | None:
                 "method-refused",
                 "This method is refused",
                 f"Chunkside does not pass {request.method} on.",
-                "GET, HEAD, OPTIONS, PUT, POST, PATCH, DELETE",
+                f"{_READS}, PUT, POST, PATCH, DELETE" if policy.allow_writes else _READS,
             )
         case "PURGE":
             return Refuse(
@@ -158,7 +159,7 @@ def _refuse(request: Request, policy: Policy) -> Refuse | None:
                 "This route is read-only",
                 "Set allow_writes to pass writes through to the origin (--allow-writes, or for a "
                 "route of its own in routes).",
-                "GET, HEAD, OPTIONS",
+                _READS,
             )
     return None
 

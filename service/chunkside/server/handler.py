@@ -152,9 +152,8 @@ class DataPort:
         known = method, target, exchange.fields, route, key_class, result, status, size, seconds
         if tries is not None:
             self._lines.tell(Told(*known, cache_status, tries.count))
-        elif fault is not None:
-            says = None if sending is None or sending.is_torn else sending.reply.says
-            self._lines.tell_fault(Told(*known, cache_status), fault, says)
+        elif fault is not None and sending is not None:
+            self._lines.tell_fault(Told(*known, cache_status), fault, sending.reply.says)
 
     async def _ask(self, seat: _Seat, request: Request, upload: Upload | None) -> Reply:
         route, gateway = seat

@@ -34,6 +34,7 @@ from chunkside.tools.warm_walk import Tally, walk
 EXIT_DONE: Final = 0
 EXIT_WITH_ERRORS: Final = 1
 EXIT_INTERRUPTED: Final = 130
+_ALL: Final = "Without it all chunks are asked for; what is held answers all the same"
 # More than anybody's cache holds: most likely the shape is not what it is thought to be.
 MOST_CHUNKS: Final = 2**31
 
@@ -132,15 +133,13 @@ def _refuse_too_many(plan: Plan) -> None:
 def _works(order: Order, plan: Plan) -> list[_Work]:
     admin = order.admin
     if admin is None:
+        print(f"no admin port is known to be this sidecar's (--admin URL). {_ALL}", file=sys.stderr)
         return [_Work(each, frozenset()) for each in plan.arrays]
     try:
         partition = partition_of(admin, plan.document, order.fields)
         return [_Work(each, held_of(admin, each, partition)) for each in plan.arrays]
     except NotAnswered as error:
-        print(
-            f"{error}. Without it all chunks are asked for; what is held answers all the same",
-            file=sys.stderr,
-        )
+        print(f"{error}. {_ALL}", file=sys.stderr)
         return [_Work(each, frozenset()) for each in plan.arrays]
 
 
