@@ -329,12 +329,14 @@ OF_A_BUCKET = (
 )
 
 
-def costs_of(name: str, pair: Pair, samples: Samples, python: str) -> list[Asked]:
-    """What each of two readings cost the origin, which both find what is there."""
+def costs_of(
+    name: str, pair: Pair, samples: Samples, python: str, *, readings: int = 2
+) -> list[Asked]:
+    """What each reading cost the origin, of several that all find what is there."""
     command = (python, "-m", "tests.clients.readers", name)
     pair.forget()
     costs = []
-    for _ in range(2):
+    for _ in range(readings):
         before = pair.asked()
         assert run(*command, pair.sidecar.url)["digests"] == [samples.digests[READERS[name].sample]]
         costs.append(pair.asked() - before)
@@ -347,8 +349,10 @@ def test_a_private_bucket_is_read_without_a_credential_and_once(
     name: str, bucket: Pair, samples: Samples, python_with: Callable[[str], str]
 ) -> None:
     python = python_with("icechunk")
-    cold, warm = costs_of(name, bucket, samples, python)
-    assert cold and not warm
+    cold, warm, warmer = costs_of(name, bucket, samples, python, readings=3)
+    # The first sight of a document made what was absent beside it doubtful.
+    assert_warm(cold, warm, frozenset())
+    assert not warmer
     assert exchange(bucket.origin, f"/{BUCKET}/sparse.zarr/zarr.json").status == 403
 
 
@@ -393,7 +397,7 @@ def test_a_private_container_is_read_without_a_credential_and_once(
     name: str, container: Pair, samples: Samples, python_with: Callable[[str], str]
 ) -> None:
     cold, warm = costs_of(name, container, samples, python_with("icechunk"))
-    assert cold and not warm
+    assert_warm(cold, warm, frozenset())
     straight = f"/{AZURE_ACCOUNT}/{BUCKET}/sparse.zarr/zarr.json"
     assert exchange(container.origin, straight).status == 403
 
@@ -493,7 +497,7 @@ def test_googles_private_bucket_is_read_without_a_credential_and_once(
     name: str, google_bucket: Pair, samples: Samples, python_with: Callable[[str], str]
 ) -> None:
     cold, warm = costs_of(name, google_bucket, samples, python_with("icechunk"))
-    assert cold and not warm
+    assert_warm(cold, warm, frozenset())
     assert exchange(google_bucket.origin, f"/{BUCKET}/sparse.zarr/zarr.json").status == 403
 
 

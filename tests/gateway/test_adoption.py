@@ -189,33 +189,3 @@ async def test_a_purge_by_prefix_while_the_scan_runs_reaches_what_only_the_disk_
     assert (await house.purging.prefix(LOCATION, b"/a")).objects == 1
     house.origin.put(KEY, b"new")
     assert (await house.get(KEY)).body == b"new"
-
-
-@pytest.mark.parametrize(
-    "asked",
-    [
-        pytest.param([(b"Range", b"bytes=50-59")], id="a-range"),
-        pytest.param([(b"Range", b"bytes=50-59"), (b"If-Range", b'"gone"')], id="a-relayed-range"),
-        pytest.param([], id="the-whole"),
-    ],
-)
-@pytest.mark.parametrize("part", [[], [(b"Range", b"bytes=0-9")]], ids=["whole", "range"])
-async def test_what_the_scan_finds_is_older_than_an_absence_that_was_seen_meanwhile(
-    restarts, asked, part
-):
-    house = await restarts.start()
-    house.origin.put(KEY, b"0123456789" * 10)
-    await house.get(KEY, *part)
-    await house.settled()
-    await restarts.stop()
-    restarts.clock.advance(1)
-    house = await restarts.start()
-    house.edges.store.find = _finds_nothing
-    del house.origin.objects[KEY]
-    assert (await house.get(KEY, *asked)).status == 404
-    await house.gateway.adoption.scan()
-    assert (await house.get(KEY, *part)).status == 404
-
-
-async def _finds_nothing(*_):
-    """The path is looked at before the scan comes to it: here that is too early."""

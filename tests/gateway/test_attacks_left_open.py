@@ -43,6 +43,21 @@ async def two_houses(root):
 # Older bytes after newer ones, by way of the disk.
 
 
+@is_open("a 404 while the directory is read drops nothing of what has not been read yet")
+async def test_a_range_that_is_found_by_the_scan_is_older_than_an_absence(tmp_path):
+    first, disk = await disk_house(tmp_path)
+    first.origin.put(KEY, BODY)
+    await get(first, 0, 99)
+    await close(first, disk)
+    house, disk = await disk_house(tmp_path, clock=first.now, table=first.stamps, is_scanning=True)
+    house.now.advance(1.0)
+    assert (await get(house, 500, 599)).status == 404
+    await house.gateway.adoption.scan()
+    got = await get(house, 0, 99)
+    await close(house, disk)
+    assert got.status == 404
+
+
 @is_open("once it is evicted nobody remembers that a newer generation was seen")
 async def test_a_range_of_another_process_is_older_than_what_was_evicted(tmp_path):
     (one, disk), (two, other_disk) = await two_houses(tmp_path)

@@ -82,28 +82,6 @@ def test_a_document_may_be_doubted_though_its_own_change_does_not_count_for_it(d
     assert not doubts.has_doubted(document, 4.5)
 
 
-@pytest.mark.parametrize(
-    ("path", "asked_at", "is_doubted"),
-    [
-        pytest.param(b"/a/.zattrs", 6.9, False, id="a-document-beside"),
-        pytest.param(b"/a/.zattrs", 4.9, True, id="a-document-of-another-opening"),
-        pytest.param(b"/a/c/0", 6.9, True, id="a-chunk"),
-        pytest.param(b"/a/b/.zattrs", 6.9, True, id="a-document-of-an-array-in-the-group"),
-    ],
-)
-def test_a_first_sight_says_nothing_of_what_was_asked_with_it(doubts, path, asked_at, is_doubted):
-    doubts.note_first_sight(Object(HERE, b"/a/.zarray"), 7.0)
-    assert doubts.has_doubted(Object(HERE, path), asked_at) is is_doubted
-    # Nor does the sight of another one.
-    doubts.note_first_sight(Object(HERE, b"/a/.zgroup"), 7.1)
-    assert doubts.has_doubted(Object(HERE, path), asked_at) is is_doubted
-    # A change does, and what was doubted stays so.
-    doubts.note(Object(HERE, b"/a/.zgroup"), 7.2)
-    assert doubts.has_doubted(Object(HERE, path), asked_at)
-    doubts.note_first_sight(Object(HERE, b"/a/.zmetadata"), 7.3)
-    assert doubts.has_doubted(Object(HERE, path), asked_at)
-
-
 def test_many_changes_cost_nothing_but_a_validation_of_a_document(doubts):
     for number in range(2000):
         doubts.note(Object(HERE, b"/%d/zarr.json" % number), 1.0 + number)

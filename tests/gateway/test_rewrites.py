@@ -203,39 +203,3 @@ async def test_a_document_from_before_its_collection_was_deleted_is_asked_for_ag
     await early
     await house.settled()
     assert (await house.get(DOCUMENT)).status == 404
-
-
-# What is asked for at once when an array is opened.
-
-BESIDE, OF_VERSION_2 = b"/a/.zattrs", b"/a/0.1"
-
-
-async def open_at_once(house):
-    """Names that are absent first, as they come back."""
-    for target in (BESIDE, HOLE, OF_VERSION_2, DOCUMENT):
-        await house.get(target)
-        await house.settled()
-        house.now.advance(0.01)
-
-
-async def test_what_is_absent_beside_a_document_is_remembered_from_its_first_opening(house):
-    house.origin.put(DOCUMENT, b"{}")
-    await open_at_once(house)
-    assert (await house.get(BESIDE)).result == "negative_hit"
-    for chunk in (HOLE, OF_VERSION_2):
-        assert (await house.get(chunk)).result == "miss"
-
-
-@pytest.mark.parametrize("made_unknown_by", ["a purge", "a change", "its absence", "no-store"])
-async def test_a_document_that_was_known_once_casts_doubt_on_all_beside_it(house, made_unknown_by):
-    unkept = [(b"Cache-Control", b"no-store")] if made_unknown_by == "no-store" else []
-    if made_unknown_by != "its absence":
-        house.origin.put(DOCUMENT, b'{"shape":1}', etag=b'"one"', fields=unkept)
-    await house.get(DOCUMENT)
-    await house.settled()
-    if made_unknown_by in ("a purge", "its absence"):
-        await house.purging.object(house.key(DOCUMENT).object)
-    house.now.advance(METADATA_TTL)
-    house.origin.put(DOCUMENT, b'{"shape":2}', etag=b'"two"', fields=unkept)
-    await open_at_once(house)
-    assert (await house.get(BESIDE)).result == "miss"

@@ -168,12 +168,9 @@ class Edges:
                 removals += self.index.drop(key, reason)
         self.discard(removals)
 
-    def note_change(self, document: Object, *, is_first_sight: bool = False) -> None:
-        """A metadata document proved to be another than what is known beneath its directory, or
-        nobody has seen it.
-        """
-        note = self.doubts.note_first_sight if is_first_sight else self.doubts.note
-        self._stamp(lambda: note(document, self.now().boot))
+    def note_change(self, document: Object) -> None:
+        """A metadata document proved to be another than what is known beneath its directory."""
+        self._stamp(lambda: self.doubts.note(document, self.now().boot))
         self.observer.invalidated("metadata")
 
     def hear_refusal(self, request: Request, status: int) -> None:
@@ -315,11 +312,6 @@ class Edges:
         """What is known of `target`, and of all beneath it, must be asked about again."""
         boot = self.now().boot
         self._stamp(lambda: self.doubts.doubt(target, boot, with_beneath=with_beneath))
-
-    def doubt_unread(self, target: Object) -> None:
-        """The same of what lies on disk and nobody has read yet, where there may be such."""
-        if self.is_scanning:
-            self.doubt(target, with_beneath=False)
 
     def begin_write(self, target: Object, seconds: float, *, whole_location: bool) -> int:
         """Lets nobody store anything of `target` for `seconds`, and forgets what is held of it.

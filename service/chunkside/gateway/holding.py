@@ -63,4 +63,3 @@ class Holding:
         if edges.may_store(lease):
             fallen = edges.index.drop_all({request.key, request.absence_key}, "replaced")
             edges.discard(fallen)
-            edges.doubt_unread(request.key.object)

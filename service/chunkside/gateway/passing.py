@@ -111,7 +111,6 @@ class Passing:
             edges.refute(key)
         elif status in (404, 410) and not isinstance(known, Absent):
             edges.discard(edges.index.deny(key))
-            edges.doubt_unread(key.object)
 
     def pass_on(
         self, request: Request, response: OriginResponse, result: Result, status: CacheStatus

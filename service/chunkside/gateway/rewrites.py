@@ -84,12 +84,11 @@ def weigh_unkept(edges: Edges, request: Request, held: Selected | None) -> None:
     is_known = request.key_class == "metadata" and held is not None
     if is_known or is_array_document(request.target):
         _note_change(edges, request, held)
-        edges.doubts.see(request.key.object, None)
 
 
 def _note_change(edges: Edges, request: Request, held: Selected | None) -> None:
     document = request.key.object
-    edges.note_change(document, is_first_sight=held is None and not edges.doubts.has_seen(document))
+    edges.note_change(document)
     if held is not None:
         cause = "a change of its array's metadata at the origin"
         edges.shared.fallen.note_beneath(directory_of(document), cause, edges.now())
