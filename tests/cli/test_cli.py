@@ -46,6 +46,11 @@ def refused(capsys, *argv: str) -> str:
             ["http://o", "nothing else goes here", "did you mean --upstream http://o?"],
             id="argument",
         ),
+        pytest.param(
+            ["serve", "https://o/c?sig=s3cret"],
+            ["did you mean --upstream https://o/c?***?"],
+            id="a URL with a secret",
+        ),
         pytest.param(["serve", "--ttl"], ["--ttl", "expected one argument"], id="no value"),
         pytest.param(["serve", "--ttl", "soon"], ["ttl='soon'", "allowed: a duration"], id="value"),
         pytest.param(["serve", "--allow-writes=1"], ["--allow-writes"], id="a switch with a value"),
@@ -330,3 +335,75 @@ def test_sigterm_ends_a_process_that_is_still_being_imported():
     )
     # One that the signal killed has a negative code, and the first of a container goes on.
     assert ended.returncode == 0
+
+
+# What `run` takes over of what led the command's readers before.
+
+
+@pytest.fixture
+def flags_of(monkeypatch, tmp_path):
+    """The flags of the sidecar that `run` would start."""
+    bundle = tmp_path / "ca.pem"
+    bundle.write_text("")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(bundle))
+
+    def flags(*argv: str) -> list[str]:
+        seen: list[str] = []
+
+        def take(_: object, given: list[str], *_more: object, **_named: object) -> int:
+            seen.extend(given)
+            return 0
+
+        monkeypatch.setattr("chunkside.tools.run.run", take)
+        assert main(["run", *argv, "--", "true"]) == 0
+        return [each for each in seen if each.startswith(("--upstream-ca", "--upstream-endp"))]
+
+    return flags
+
+
+def test_run_asks_and_trusts_as_before(flags_of, monkeypatch, tmp_path):
+    trusts = f"--upstream-ca-file={tmp_path}/ca.pem"
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    assert flags_of() == [trusts]
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "https://store:9000")
+    assert flags_of() == ["--upstream-endpoint=https://store:9000", trusts]
+    assert flags_of("--upstream", "s3://bucket", "--upstream-endpoint=https://o") == [
+        "--upstream-endpoint=https://o",
+        trusts,
+    ]
+    # Where nobody shows a certificate, and where that file isn't.
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://store:9000")
+    assert flags_of() == ["--upstream-endpoint=http://store:9000"]
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "https://store:9000")
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(tmp_path))
+    assert flags_of() == ["--upstream-endpoint=https://store:9000"]
+
+
+@pytest.mark.parametrize(
+    "upstream", ["https://host", "http://host/x", "file:///tmp", "gs://bucket"]
+)
+def test_run_takes_what_is_of_s3_for_s3_alone(flags_of, monkeypatch, upstream):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "https://store:9000")
+    for name in ("STORAGE_EMULATOR_HOST", "TENSORSTORE_GCS_HTTP_URL"):
+        monkeypatch.delenv(name, raising=False)
+    assert flags_of("--upstream", upstream) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "told", "endpoint"),
+    [
+        ("AZURE_STORAGE_ENDPOINT", "http://127.0.0.1:10000/acct", "http://127.0.0.1:10000"),
+        ("AZURE_STORAGE_ENDPOINT", "https://acct.blob.core.windows.net", None),
+        (
+            "AZURE_STORAGE_CONNECTION_STRING",
+            "AccountName=acct;BlobEndpoint=http://127.0.0.1:10000/acct;AccountKey=a2V5",
+            "http://127.0.0.1:10000",
+        ),
+        ("AZURE_STORAGE_CONNECTION_STRING", "AccountName=acct;AccountKey=a2V5", None),
+    ],
+)
+def test_run_asks_azure_s_store_as_before(flags_of, monkeypatch, name, told, endpoint):
+    monkeypatch.setenv(name, told)
+    flags = flags_of("--upstream", "az://acct/box")
+    assert flags == ([] if endpoint is None else [f"--upstream-endpoint={endpoint}"])

@@ -684,6 +684,22 @@ async def test_what_is_relayed_and_refused_like_all_else_is_passed_on(house, fie
     assert house.entry(KEY) is None
 
 
+async def test_what_is_relayed_keeps_no_connection_while_its_refusal_is_looked_into(house):
+    gate = house.origin.hold(DOCUMENT)
+    reader = house.start("GET", KEY, RANGE, (b"If-Range", b'"gone"'))
+    await gate.reached()
+    assert house.origin.open_answers == 0
+    gate.open()
+    assert (await reader).status == 404
+
+
+async def test_a_relayed_refusal_that_is_no_store_s_is_not_looked_into(house):
+    house.origin.script(KEY, Answer(403, body=b" " * (65 << 10)))
+    told = await house.get(KEY, RANGE, (b"If-Range", b'"gone"'))
+    assert (told.status, len(told.body)) == (403, 65 << 10)
+    assert checks(house) == 0
+
+
 @pytest.mark.parametrize("is_readable", [True, False])
 async def test_an_audit_takes_no_refusal_for_an_absence_s_without_a_check(is_readable):
     house = await a_house_that_read_it(ALL, audit_share=1.0)

@@ -81,6 +81,13 @@ def test_an_endpoint_is_a_server_and_nothing_more(url, reason):
         parse_endpoint(url)
 
 
+def test_no_endpoint_is_proposed_that_would_be_refused():
+    for text, remedy in (("/data", None), ("s3:b", None), ("host:1", "write http://host:1")):
+        with pytest.raises(NotAllowedError) as told:
+            parse_endpoint(text)
+        assert told.value.remedy == remedy
+
+
 @pytest.mark.parametrize(
     ("url", "meant"),
     [
@@ -88,6 +95,9 @@ def test_an_endpoint_is_a_server_and_nothing_more(url, reason):
         ("localhost:9000", "http://localhost:9000"),
         ("https:/data.example.org", "https://data.example.org"),
         ("s3:/bucket", "s3://bucket"),
+        ("S3:/bucket", "s3://bucket"),
+        ("file:/data", "file:///data"),
+        ("//host/x", "http://host/x"),
         ("az:account/box", "az://account/box"),
         ("/data", "file:///data"),
         ("arn:aws:s3:::bucket/a", "s3://bucket/a"),

@@ -32,14 +32,25 @@ def test_it_is_one_line():
 @pytest.mark.parametrize(
     ("totals", "told"),
     [
-        (Totals({}, {"error": 3}, refused_writes=2), "2 came: --allow-writes passes them on"),
+        (Totals({}, {"error": 3}, failed_writes=2), "2 came: --allow-writes passes them on"),
         (Totals({}, {"hit": 0}), "nothing came by here"),
         (Totals({}, {"hit": 1}), None),
     ],
 )
 def test_what_else_should_be_known_is_told(totals, told):
-    said = advice(totals)
+    said = advice(totals, allows_writes=False)
     assert said is None if told is None else said is not None and told in said
+
+
+def test_who_passes_writes_on_is_not_told_to():
+    totals = Totals({}, {"error": 3}, failed_writes=2)
+    assert advice(totals, allows_writes=True) is None
+
+
+def test_what_leads_awss_clients_is_not_left_aside():
+    name = "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"
+    assert name not in led_to("http://127.0.0.1:1", {})
+    assert led_to("http://127.0.0.1:1", {name: "true"})[name] == "false"
 
 
 def test_what_goes_past_proxies_goes_past_them_by_either_name():

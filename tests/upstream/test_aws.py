@@ -13,6 +13,7 @@ import pytest
 from botocore.credentials import RefreshableCredentials
 
 from chunkside.gateway.errors import OriginNotAsked
+from chunkside.upstream import aws
 from chunkside.upstream import chain as chains
 from chunkside.upstream.aws import AWS, Keys, ca_bundle, endpoint, find, region
 from chunkside.upstream.chain import Chain, Found, Library, LookupFailed
@@ -195,6 +196,26 @@ async def test_what_the_store_refuses_is_said_once_until_there_is_another(home, 
     assert "wr0ng" not in caplog.text
 
 
+async def test_a_refusal_of_keys_that_are_others_each_time_is_said_once(monkeypatch, caplog):
+    monkeypatch.setattr(chains, "_LOOK_AGAIN_SECONDS", 0.0)
+    looked: list[int] = []
+
+    def look_up(_):
+        looked.append(len(looked))
+        return Found(Keys(f"ASIA{len(looked)}", "s", "t"), "aws role", None, lambda _: False)
+
+    chain = Chain(Library("aws", "AWS's", look_up), look_up(None))
+    for _ in range(4):
+        refused = await chain.secret()
+        newer = await chain.secret_after(refused, b"InvalidAccessKeyId")
+        assert newer is not None
+        # The others are refused, too, within the seconds in which nobody looks again.
+        monkeypatch.setattr(chains, "_LOOK_AGAIN_SECONDS", 5.0)
+        assert await chain.secret_after(newer, b"InvalidAccessKeyId") is None
+        monkeypatch.setattr(chains, "_LOOK_AGAIN_SECONDS", 0.0)
+    assert caplog.text.count("the store refuses what") == 1
+
+
 async def test_what_was_just_renewed_and_is_refused_is_looked_up_anew():
     rotating = Rotating(800, 3600)
     chain = rotating.chain()
@@ -374,12 +395,22 @@ async def test_what_botocore_makes_nothing_of_is_looked_for_again(home, caplog, 
             "http://s3",
         ),
         ("[default]\nservices = gone\nendpoint_url = http://all\n", "http://all"),
+        ("[default]\nservices = odd\n[services odd]\ns3 = http://s3\n", None),
+        ("[default]\nservices =\n  s3 = http://s3\n", None),
         (
             "[default]\nendpoint_url = http://all\nignore_configured_endpoint_urls = true\n",
             None,
         ),
     ],
-    ids=["none", "all", "of a service", "of services that aren't there", "ignored"],
+    ids=[
+        "none",
+        "all",
+        "of a service",
+        "of services that aren't there",
+        "odd",
+        "nested",
+        "ignored",
+    ],
 )
 def test_where_configuration_has_s3_asked_is_known(home, config, told):
     (home / "config").write_text(config)
@@ -392,6 +423,12 @@ def test_the_environment_goes_before_the_configuration(home, monkeypatch):
     assert endpoint() == "http://environment"
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://s3")
     assert endpoint() == "http://s3"
+    monkeypatch.setattr(aws, "is_installed", lambda: False)
+    assert endpoint() == "http://s3"
+    monkeypatch.undo()
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://s3")
+    monkeypatch.setenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "true")
+    assert endpoint() is None
 
 
 def test_authorities_of_the_configuration_are_known(home, monkeypatch):

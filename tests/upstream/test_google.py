@@ -136,6 +136,16 @@ def test_a_file_of_which_the_library_makes_nothing_is_a_failure_too(
     assert re.search("chain of credentials failed: (Attribute|Type)Error", caplog.text)
 
 
+@pytest.mark.parametrize("told", ["/no/such/key.json", '{"private_key": "s3cr3t"}'])
+def test_what_names_no_file_may_be_the_secret_itself(monkeypatch, home, caplog, told):
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", told)
+    chain = find()
+    assert not chain.is_known
+    said = "failed: DefaultCredentialsError: GOOGLE_APPLICATION_CREDENTIALS names no file"
+    assert said in caplog.text and chain.trouble.endswith(said)
+    assert told not in caplog.text
+
+
 @pytest.mark.parametrize(
     ("content", "kind"),
     [("null", "AttributeError"), ('{"type": "external_account", "audience": 5}', "TypeError")],

@@ -111,6 +111,16 @@ def run(request):
     return run
 
 
+def test_nothing_is_told_of_a_head_that_breaks_off(run):
+    async def scenario(world, raw):
+        with pytest.raises(OriginUnreachable) as told:
+            await world.upstream.send(ask())
+        assert str(told.value) == f"{raw.url} broke the connection off"
+
+    begun = b"HTTP/1.1 200 OK\r\nSet-Cookie: session=s3cr3t\r\nX-A: b"
+    run(says(begun, then_closes=True), scenario, Times(retries=0))
+
+
 class TestRetries:
     @pytest.mark.parametrize("status", sorted(RETRIED_STATUSES))
     @pytest.mark.parametrize("size", [0, 5, 3_000_000])

@@ -93,7 +93,7 @@ async def test_nobody_waits_without_end(monkeypatch):
 async def test_what_has_failed_for_long_is_waited_for_no_more(monkeypatch):
     monkeypatch.setattr(searching, "_LOOK_AGAIN_SECONDS", 0.0)
     told = Means()
-    chain = Chain(None, told)
+    chain = Chain(None, None, told)
     chain.gate.set()
     search = Search(chain.look)
     finding = asyncio.create_task(search.means())
@@ -102,13 +102,20 @@ async def test_what_has_failed_for_long_is_waited_for_no_more(monkeypatch):
     assert search._failed_at is not None
     search._failed_at -= searching._LONGEST_WAIT_SECONDS
     chain.gate.clear()
-    async with asyncio.timeout(5):
-        await search.wait()
-    assert not finding.done()
-    # And yet it is looked for again.
+    waiting = asyncio.create_task(search.wait())
+    await turns()
+    assert not waiting.done()
+    # Until the look that it has caused fails, too.
     chain.gate.set()
+    async with asyncio.timeout(5):
+        await waiting
+    assert (chain.looks, finding.done()) == (2, False)
+    # And yet it is looked for again, and whoever waits goes on once that finds something.
+    waiting = asyncio.create_task(search.wait())
     async with asyncio.timeout(20):
         assert await finding is told
+        search.end()
+        await waiting
 
 
 async def test_meanwhile_nothing_is_asked():

@@ -9,7 +9,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -111,13 +111,14 @@ def run(namespace: argparse.Namespace) -> int:
     flags = list(_flags_again(namespace))
     if settings.upstream is None and not settings.routes:
         flags += ["--upstream", "s3://"]
-    from chunkside.tools.run import LEADS, run  # noqa: PLC0415 - other commands don't need it
+    from chunkside.tools.run import run  # noqa: PLC0415 - other commands don't need it
 
     upstream = settings.upstream
     scheme, account = "s3", ""
     if isinstance(upstream, BucketAddress):
         scheme, account = upstream.scheme, upstream.account
-    flags += _as_before(settings, scheme, LEADS[scheme])
+    if upstream is None or isinstance(upstream, BucketAddress):
+        flags += _as_before(settings, scheme, account)
     for name in ("listen", "admin_listen"):
         if name not in namespace:
             flags += [flag_name(name), "127.0.0.1:0"]
@@ -125,23 +126,28 @@ def run(namespace: argparse.Namespace) -> int:
         flags += ["--log-level", "warning"]
     # The ports are read from what it prints.
     flags += ["--log-format", "console"]
-    return run(command, flags, scheme, account)
+    return run(command, flags, scheme, account, allows_writes=settings.allow_writes is True)
 
 
-def _as_before(settings: Settings, scheme: str, leads: Sequence[str]) -> Iterator[str]:
+def _as_before(settings: Settings, scheme: str, account: str) -> Iterator[str]:
     """Has the store asked where the command's own readers asked it, and trusted as they did."""
-    told = os.environ  # environment: what the clouds' own clients go by
-    # Azure's own name its account in their host.
-    endpoint = next(filter(None, map(told.get, leads)), None) if scheme == "gs" else None
-    if scheme == "s3":
-        from chunkside.upstream import aws  # noqa: PLC0415 - other commands don't need it
+    from chunkside.upstream import aws, azure_secrets  # noqa: PLC0415 - others don't need it
 
-        endpoint = aws.endpoint()
-        authorities = aws.ca_bundle() or told.get("AWS_CA_BUNDLE")
-        if settings.upstream_ca_file is None and authorities:
-            yield f"--upstream-ca-file={authorities}"
+    told = os.environ  # environment: what the clouds' own clients go by
+    match scheme:
+        case "gs":
+            endpoint = told.get("STORAGE_EMULATOR_HOST") or told.get("TENSORSTORE_GCS_HTTP_URL")
+        case "az":
+            endpoint = azure_secrets.blob_endpoint(account, told)
+        case _:
+            endpoint = aws.endpoint()
+    where = settings.upstream_endpoint or endpoint
     if settings.upstream_endpoint is None and endpoint is not None:
         yield f"--upstream-endpoint={endpoint}"
+    is_tls = where is None or str(where).startswith("https:")
+    authorities = aws.ca_bundle() if scheme == "s3" and is_tls else None
+    if settings.upstream_ca_file is None and authorities and Path(authorities).is_file():
+        yield f"--upstream-ca-file={authorities}"
 
 
 def _flags_again(namespace: argparse.Namespace) -> Iterator[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
+from chunkside.settings.addresses import without_secrets
 from chunkside.settings.errors import ConfigurationError, NotAllowedError, did_you_mean
 
 Value = TypeVar("Value")
@@ -101,7 +102,7 @@ def _unknown_argument(parser: OneLineParser, argument: str) -> ConfigurationErro
     flag = argument.partition("=")[0]
     remedy = did_you_mean(flag, parser.flags(), prefix="--")
     if "://" in argument and "--upstream" in parser.flags():
-        remedy = f"did you mean --upstream {argument}?"
+        remedy = f"did you mean --upstream {without_secrets(argument)}?"
     return ConfigurationError(
         flag,
         None,

@@ -223,6 +223,7 @@ class Refusals:
                 place.unknown = in_vain
             else:
                 place.held[each.absence_key] = in_vain
+                place.held.move_to_end(each.absence_key)
         while len(place.held) > _MOST_HELD:
             place.held.popitem(last=False)
 

@@ -24,6 +24,7 @@ from chunkside.core.variants import choose
 from chunkside.gateway.delivery import Delivery
 from chunkside.gateway.edges import Edges
 from chunkside.gateway.errors import (
+    BodyTorn,
     OriginError,
     OriginNonsense,
     OriginUnreachable,
@@ -38,6 +39,20 @@ from chunkside.gateway.shelf import Shelf
 
 # A range waits for a body under way whose end is no farther than this before its first byte.
 _NEAR_BYTES: Final = 1 << 20
+# A store's own are some hundred.
+_LONGEST_REFUSAL_BYTES: Final = 64 << 10
+
+
+async def _with_its_body(reply: Reply) -> Reply:
+    """Raises OriginError."""
+    assert not isinstance(reply.body, bytes)
+    try:
+        body = b"".join([bytes(piece) async for piece in reply.body])
+    except BodyTorn as torn:
+        raise OriginUnreachable("The origin broke off in the middle of its answer.") from torn
+    finally:
+        reply.release()
+    return replace(reply, body=body, release=lambda: None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +142,11 @@ class Waiting:
 
     async def tell_refusal(self, request: Request, reply: Reply) -> Reply:
         """A relayed 403, once a full GET has told whether it hides that the key is absent."""
+        if not isinstance(reply.body, bytes):
+            # Nor does it keep a connection while another is waited for.
+            if reply.length is None or reply.length > _LONGEST_REFUSAL_BYTES:
+                return reply
+            reply = await _with_its_body(reply)
         try:
             status = await self._status_of_get(as_full_get(request))
         except OriginError:

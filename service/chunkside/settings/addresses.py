@@ -217,11 +217,12 @@ def parse_upstream(value: object) -> OriginAddress:
 def _meant(text: str) -> str:
     """The URL that most likely is meant by one without `://`."""
     if text.startswith("/"):
-        return f"file://{text}"
+        return f"http:{text}" if text.startswith("//") else f"file://{text}"
     if (arn := re.fullmatch(r"arn:aws[a-z-]*:s3:::(.+)", text)) is not None:
         return f"s3://{arn[1]}"
-    if (begun := re.fullmatch(r"(https?|file|s3|gs|az):/*(.+)", text)) is not None:
-        return f"{begun[1]}://{begun[2]}"
+    if (begun := re.fullmatch(r"(?i)(https?|file|s3|gs|az):/*(.+)", text)) is not None:
+        scheme = begun[1].lower()
+        return f"{scheme}://{'/' * (scheme == 'file')}{begun[2]}"
     return f"http://{text}"
 
 
@@ -272,7 +273,10 @@ def parse_endpoint(value: object) -> UpstreamAddress:
     try:
         address = parse_upstream(value)
     except NotAllowedError as error:
-        raise NotAllowedError(error.reason, ENDPOINTS, error.remedy, shown=error.shown) from error
+        # What else an upstream may be is none.
+        is_meant = error.remedy is not None and error.remedy.startswith("write http")
+        remedy = error.remedy if is_meant else None
+        raise NotAllowedError(error.reason, ENDPOINTS, remedy, shown=error.shown) from error
     if not isinstance(address, UpstreamAddress):
         raise NotAllowedError("not where a store answers", ENDPOINTS)
     if address.prefix:

@@ -65,7 +65,8 @@ def _look_at_words_of_stores(route: ConfiguredRoute, given: RouteSettings) -> No
     own = "file" if isinstance(upstream, DirectoryAddress) else upstream.scheme
     for name, schemes in _KNOWN_BY.items():
         if own not in schemes and getattr(given, name) != fields[name].default:
-            whose = " and ".join(f"{scheme}://" for scheme in schemes)
+            *most, last = (f"{scheme}://" for scheme in schemes)
+            whose = f"{', '.join(most)} and {last}" if most else last
             allowed = f"left out with {own}://"
             raise _Unfit(name, allowed, f"a setting for {whose} alone")
 

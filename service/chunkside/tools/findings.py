@@ -67,7 +67,7 @@ class Finding:
 def _code(seen: Seen) -> str:
     """An object store's own word for it."""
     told = error_code(seen.body)
-    return "" if told is None else f" ({told.decode('latin-1')})"
+    return "" if told is None else f" ({told[:64].decode('latin-1')})"
 
 
 def reachable(seen: Seen, seconds: float) -> Finding:

@@ -1,4 +1,4 @@
-"""`chunkside run -- CMD`: a command beside a sidecar of its own, which its S3 readers ask."""
+"""`chunkside run -- CMD`: a command beside a sidecar of its own, which its readers ask."""
 
 from __future__ import annotations
 
@@ -34,11 +34,20 @@ LEADS: Final[dict[str, tuple[str, ...]]] = {
     "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
 }
 """What clients find their store by, the first that is set; by the scheme of the upstream."""
+# By this AWS's clients leave what leads them aside.
+_IGNORES: Final = "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"
 # Before it reads, gcsfs asks by gRPC what kind of a bucket it is, and waits for long.
 _NO_GRPC: Final = "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"
 
 
-def run(command: Sequence[str], flags: Sequence[str], scheme: str = "s3", account: str = "") -> int:
+def run(
+    command: Sequence[str],
+    flags: Sequence[str],
+    scheme: str = "s3",
+    account: str = "",
+    *,
+    allows_writes: bool = False,
+) -> int:
     """Gives the command's exit code. `flags`: of `chunkside serve`. `scheme`: of the upstream.
     `account`: whose that is, with `az`.
     """
@@ -46,7 +55,7 @@ def run(command: Sequence[str], flags: Sequence[str], scheme: str = "s3", accoun
     try:
         with child(flags) as sidecar:
             code = _carry_out(command, led_to(sidecar.url, told, scheme, account))
-            _tell_saved(sidecar)
+            _tell_saved(sidecar, allows_writes=allows_writes)
             return code
     except SidecarError as error:
         print(f"chunkside run: {error}", file=sys.stderr)
@@ -73,6 +82,8 @@ def led_to(
             }
         case _:
             leads["AWS_ALLOW_HTTP"] = "true"
+            if _IGNORES in environment:
+                leads[_IGNORES] = "false"
     return {**environment, **near, **leads, "CHUNKSIDE_URL": url}
 
 
@@ -86,11 +97,11 @@ def saved(totals: Totals) -> str:
     )
 
 
-def advice(totals: Totals) -> str | None:
+def advice(totals: Totals, *, allows_writes: bool) -> str | None:
     """What else whoever ran the command should know."""
-    if totals.refused_writes:
+    if totals.failed_writes and not allows_writes:
         return (
-            f"chunkside: writes are refused here, and {totals.refused_writes} came: "
+            f"chunkside: writes are refused here, and {totals.failed_writes} came: "
             "--allow-writes passes them on"
         )
     if not totals.total_requests:
@@ -129,14 +140,14 @@ def _signals_passed_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
             signal.signal(each, handler)
 
 
-def _tell_saved(sidecar: Sidecar) -> None:
+def _tell_saved(sidecar: Sidecar, *, allows_writes: bool) -> None:
     admin = AdminClient(address_of(sidecar.admin_url))
     try:
         totals = settled(lambda: totals_of({}, admin.text("/metrics")), time.sleep)
     except ToolFailed as error:
         print(f"chunkside: what was saved can't be told: {error}", file=sys.stderr)
         return
-    if (told := advice(totals)) is not None:
+    if (told := advice(totals, allows_writes=allows_writes)) is not None:
         print(told, file=sys.stderr)
     print(saved(totals), file=sys.stderr)
 

@@ -16,6 +16,7 @@ from chunkside.tools.tables import aligned, tabbed
 
 _SAMPLE: Final = re.compile(r"(chunkside_[a-z_]+)(?:\{(.*)\})? ([-+.0-9eE]+)(?: .*)?")
 _RESULT: Final = re.compile(r'(?:^|,)result="([a-z_]*)"')
+_WRITE: Final = re.compile(r'(?:^|,)method="(?:PUT|POST|DELETE)"')
 # Results in the order in which README and metrics have them, in words.
 _RESULTS: Final = {
     "hit": "answered with stored bytes",
@@ -32,7 +33,8 @@ _RESULTS: Final = {
 @dataclass(slots=True)
 class Totals:
     """Since the sidecar's start. `stats`: as `/stats` has it; bytes are those of bodies.
-    `fills_in_flight`: that run now. `refused_writes`: what was answered 405.
+    `fills_in_flight`: that run now. `failed_writes`: what the sidecar itself answered with
+    an error.
     """
 
     stats: dict[str, object]
@@ -41,7 +43,7 @@ class Totals:
     response_bytes: int = 0
     upstream_received_bytes: int = 0
     fills_in_flight: int = 0
-    refused_writes: int = 0
+    failed_writes: int = 0
 
     @property
     def total_requests(self) -> int:
@@ -88,8 +90,8 @@ def totals_of(stats: dict[str, object], exposition: str) -> Totals:
         name, labels, value = found[1], found[2] or "", int(float(found[3]))
         if name == "chunkside_requests_total" and (told := _RESULT.search(labels)) is not None:
             totals.requests[told[1]] = totals.requests.get(told[1], 0) + value
-        elif name == "chunkside_responses_total" and 'code="405"' in labels:
-            totals.refused_writes += value
+            if told[1] == "error" and _WRITE.search(labels):
+                totals.failed_writes += value
         elif name == "chunkside_upstream_requests_total":
             totals.upstream_requests += value
         elif name == "chunkside_response_bytes_total":

@@ -46,10 +46,7 @@ def region() -> str | None:
 
 def endpoint() -> str | None:
     """Where AWS's environment and configuration have its clients ask S3, if not at AWS."""
-    told = os.environ  # environment: as AWS's clients do
-    return next(filter(None, map(told.get, ENDPOINT_VARIABLES)), None) or _configured(
-        "endpoint", _endpoint
-    )
+    return _configured("endpoint", _endpoint) if is_installed() else _endpoint_by_name()
 
 
 def ca_bundle() -> str | None:
@@ -62,15 +59,22 @@ def _endpoint(session: Any) -> object:
         return None
     profile = session.get_scoped_config()
     services = session.full_config.get("services", {}).get(profile.get("services"), {})
-    return services.get("s3", {}).get("endpoint_url") or profile.get("endpoint_url")
+    of_service = services.get("s3", {}).get("endpoint_url")
+    return _endpoint_by_name() or of_service or profile.get("endpoint_url")
+
+
+def _endpoint_by_name() -> str | None:
+    told = os.environ  # environment: as AWS's clients do
+    return next(filter(None, map(told.get, ENDPOINT_VARIABLES)), None)
 
 
 def _configured(what: str, look: Callable[[Any], object]) -> str | None:
+    """None also where botocore isn't installed."""
     if not is_installed():
         return None
     try:
         told = look(_session())
-    except _errors() as error:
+    except Exception as error:  # noqa: BLE001 - what a file says may have any shape
         kind = type(error).__name__
         log.warning("AWS's configuration can't be read (%s): no %s is taken from it", kind, what)
         return None

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from chunkside.upstream import entra
 from chunkside.upstream.chain import Chain, Found, Library, LookupFailed
@@ -91,11 +92,28 @@ def parsed(account: str, told: bytes) -> AccountKey | Sas:
     return _key(account, text)
 
 
-def _of_connection_string(account: str, text: str) -> AccountKey | Sas:
-    parts = {
+def blob_endpoint(account: str, environment: Mapping[str, str]) -> str | None:
+    """Where the environment has an account's blobs asked for, if not at Azure."""
+    connection = environment.get("AZURE_STORAGE_CONNECTION_STRING", "")
+    told = (
+        environment.get("AZURE_STORAGE_ENDPOINT")
+        or environment.get("AZURE_ENDPOINT")
+        or _parts(connection).get("blobendpoint", "")
+    )
+    url = urlsplit(told)
+    is_elsewhere = url.hostname is not None and not url.hostname.startswith(f"{account}.")
+    return f"{url.scheme}://{url.netloc}" if is_elsewhere else None
+
+
+def _parts(connection_string: str) -> dict[str, str]:
+    return {
         name.strip().lower(): value.strip()
-        for name, _, value in (part.partition("=") for part in text.split(";"))
+        for name, _, value in (part.partition("=") for part in connection_string.split(";"))
     }
+
+
+def _of_connection_string(account: str, text: str) -> AccountKey | Sas:
+    parts = _parts(text)
     whose = parts.get("accountname", account)
     if whose != account:
         raise OfAnotherAccount(whose, account)

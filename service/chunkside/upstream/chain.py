@@ -23,6 +23,8 @@ _AHEAD_SECONDS: Final = 900
 _TOO_LATE_SECONDS: Final = 30
 _LOOK_AGAIN_SECONDS: Final = 5.0
 _LONGEST_WAIT_SECONDS: Final = 20.0
+_TELL_AGAIN_SECONDS: Final = 600.0
+_LONGEST_CODE: Final = 64
 
 T = TypeVar("T")
 
@@ -118,7 +120,7 @@ class Chain(Generic[T]):
         self._looked_at = {False: float("-inf"), True: float("-inf")}
         # Until it finds something.
         self._told: set[str] = set()
-        self._is_refusal_told = False
+        self._tells_refusals_from = 0.0
 
     async def secret(self) -> T:
         """Raises OriginNotAsked where there is none that is of use."""
@@ -154,9 +156,11 @@ class Chain(Generic[T]):
             await self._wait()
         if self.held() != refused:
             return self.held()
-        if why is not None and not self._is_refusal_told:
-            self._is_refusal_told = True
-            told = self._library.whose, self.identity, why.decode("latin-1")
+        now = asyncio.get_running_loop().time()
+        if why is not None and now >= self._tells_refusals_from:
+            # Keys may be others each time they are looked for.
+            self._tells_refusals_from = now + _TELL_AGAIN_SECONDS
+            told = self._library.whose, self.identity, why[:_LONGEST_CODE].decode("latin-1")
             log.warning("the store refuses what %s chain of credentials finds (%s): %s", *told)
         return None
 
@@ -201,8 +205,6 @@ class Chain(Generic[T]):
         elif self.is_known and found.identity != self.identity:
             self._say(f"{whose} chain finds {found.identity} now: restart to read with that")
         else:
-            if self._found is None or found.secret != self._found.secret:
-                self._is_refusal_told = False
             self._found = found
             self._told.clear()
 

@@ -95,7 +95,8 @@ def _look_up(scope: str, held: Found[Token] | None) -> Found[Token] | None:
 def _of_file() -> str:
     """What may be amiss with the file that the environment names."""
     name = os.environ.get(_PLACES[0], "")  # environment: as google-auth does
-    return "" if not name or os.path.isfile(name) else f": {_PLACES[0]} names {name}, no file"
+    # What it says may be the secret itself, in the place of its file's name.
+    return "" if not name or os.path.isfile(name) else f": {_PLACES[0]} names no file"
 
 
 def _default(scope: str) -> tuple[Any, str | None]:

@@ -30,6 +30,8 @@ class Search:
         self._has_looked = asyncio.Event()
         self._is_over = asyncio.Event()
         self._failed_at: float | None = None
+        # Of the next look, where it finds nothing.
+        self._failure = asyncio.Event()
 
     async def means(self) -> Means | None:
         """Looks at once, and then whenever somebody waits for it, until it can be told; None where
@@ -43,13 +45,15 @@ class Search:
                 return found
             if self._failed_at is None:
                 self._failed_at = asyncio.get_running_loop().time()
+            failure, self._failure = self._failure, asyncio.Event()
+            failure.set()
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
             await self._is_wanted.wait()
         return None
 
     def end(self) -> None:
         """Lets all go on who wait, and looks no more."""
-        for event in (self._has_looked, self._is_over, self._is_wanted):
+        for event in (self._has_looked, self._is_over, self._is_wanted, self._failure):
             event.set()
 
     async def until_looked(self) -> None:
@@ -57,13 +61,14 @@ class Search:
         await _for_a_while(self._has_looked, _LONGEST_WAIT_SECONDS)
 
     async def wait(self) -> None:
-        """Until it is over, or for a while; what has failed for as long is waited for no more: it
-        may be set wrongly, and whoever asks is soon told so.
+        """Until it is over, or for a while; where it has failed for as long, until it fails once
+        more: it may be set wrongly, and whoever asks is soon told so.
         """
         self._is_wanted.set()
         now, failed_at = asyncio.get_running_loop().time(), self._failed_at
-        failed_for = 0.0 if failed_at is None else now - failed_at
-        await _for_a_while(self._is_over, max(0.0, _LONGEST_WAIT_SECONDS - failed_for))
+        has_failed_long = failed_at is not None and now - failed_at >= _LONGEST_WAIT_SECONDS
+        end = self._failure if has_failed_long else self._is_over
+        await _for_a_while(end, _LONGEST_WAIT_SECONDS)
 
 
 async def _for_a_while(event: asyncio.Event, seconds: float) -> None:

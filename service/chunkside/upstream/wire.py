@@ -38,7 +38,11 @@ from chunkside.gateway.ports import Observer, OriginRequest
 from chunkside.upstream.tls import Tls
 
 _READ_BYTES: Final = 256 << 10
-_PROXIES: Final = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY")
+_PROXIES: Final = (
+    *("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"),
+)
+# X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT and those of issuers that aren't there.
+_OF_UNKNOWN_AUTHORITIES: Final = frozenset({18, 19, 20, 21})
 _SKIPPED_BYTES: Final = 64 << 10
 _SKIP_SECONDS: Final = 1.0
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
@@ -233,7 +237,7 @@ def _timeout(times: Times, read_seconds: float) -> aiohttp.ClientTimeout:
 def _failed(where: str, error: Exception) -> OriginError:
     if isinstance(error, aiohttp.ClientConnectorError):
         why = _cause(error.os_error)
-        if isinstance(error.os_error, ssl.SSLCertVerificationError):
+        if getattr(error.os_error, "verify_code", None) in _OF_UNKNOWN_AUTHORITIES:
             return OriginUnreachable(
                 f"{where} shows a certificate that can't be verified: {why}. If its authority is "
                 "one of your own, name its file by upstream_ca_file."
@@ -246,10 +250,16 @@ def _failed(where: str, error: Exception) -> OriginError:
             f"right?{past}"
         )
     if isinstance(error, aiohttp.ClientConnectionError | OSError):
-        return OriginUnreachable(f"{where} broke the connection off: {error}".rstrip(": "))
+        return OriginUnreachable(f"{where} broke the connection off: {_plain(error)}".rstrip(": "))
     said = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
     why = next(iter(said.splitlines()), "it can't be parsed")
     return OriginNonsense(f"{where} sent no HTTP that makes sense: {why}")
+
+
+def _plain(error: Exception) -> str:
+    """In words; of a head that broke off aiohttp has all that had come of it, which is nobody's."""
+    is_of_words = all(isinstance(each, str | int) for each in error.args)
+    return str(error) if is_of_words else ""
 
 
 def _cause(error: OSError) -> str:
