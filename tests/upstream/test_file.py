@@ -26,6 +26,7 @@ from chunkside.upstream.reading import PIECE_BYTES
 from chunkside.upstream.wire import Times
 from tests.store.samples import LOOPS
 from tests.support.deadline import wait_for
+from tests.support.descriptors import open_beneath
 from tests.support.files import Directory, Stall, ask, failing_way, stalling_way, whole
 from tests.support.turns import turns
 from tests.support.volume import mounted_over
@@ -62,17 +63,6 @@ async def got(upstream, *asked):
 async def eventually(condition):
     """Waits for what threads tell the loop."""
     await asyncio.to_thread(wait_for, condition, "what threads do")
-
-
-def open_files(directory):
-    """How many of its files this process has open, whatever else of it comes and goes."""
-    beneath, count = f"{directory.path}/", 0
-    for descriptor in os.listdir("/proc/self/fd"):
-        try:
-            count += os.readlink(f"/proc/self/fd/{descriptor}").startswith(beneath)
-        except FileNotFoundError:
-            continue
-    return count
 
 
 class TestWhatIsThere:
@@ -569,9 +559,9 @@ class TestWhatHangs:
                 await whole(response)
             response.close()
             await turns(5)
-            assert open_files(directory) == 1
+            assert open_beneath(directory.path) == 1
             stall.goes_on.set()
-            await eventually(lambda: not open_files(directory))
+            await eventually(lambda: not open_beneath(directory.path))
             assert not len(upstream._hanging)
 
         runner.run(scenario())
@@ -590,7 +580,7 @@ class TestWhatHangs:
             stall.goes_on.set()
             # The one place is free again only when the file was closed.
             assert await status(upstream, b"/c/1") == 404
-            await eventually(lambda: not open_files(directory))
+            await eventually(lambda: not open_beneath(directory.path))
 
         runner.run(scenario())
 
@@ -639,7 +629,7 @@ class TestPlaces:
         async def scenario():
             upstream = directory.make(Times(connections=2))
             held = [await upstream.send(ask()) for _ in range(2)]
-            await eventually(lambda: not open_files(directory))
+            await eventually(lambda: not open_beneath(directory.path))
             waits = asyncio.create_task(upstream.send(ask()))
             await turns(20)
             assert not waits.done()
