@@ -693,11 +693,27 @@ async def test_what_is_relayed_keeps_no_connection_while_its_refusal_is_looked_i
     assert (await reader).status == 404
 
 
-async def test_a_relayed_refusal_that_is_no_store_s_is_not_looked_into(house):
-    house.origin.script(KEY, Answer(403, body=b" " * (65 << 10)))
+@pytest.mark.parametrize("framing", ["length", "chunked"])
+async def test_a_relayed_refusal_that_is_no_store_s_is_not_looked_into(house, framing):
+    long = bytes(range(256)) * 300
+    house.origin.script(KEY, Answer(403, body=long, framing=framing))
     told = await house.get(KEY, RANGE, (b"If-Range", b'"gone"'))
-    assert (told.status, len(told.body)) == (403, 65 << 10)
+    assert (told.status, told.body) == (403, long)
     assert checks(house) == 0
+
+
+async def test_a_relayed_refusal_is_looked_into_though_it_comes_in_chunks(house):
+    # As AWS sends its errors.
+    xml = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+    house.origin.script(KEY, Answer(403, body=xml, framing="chunked"))
+    assert (await house.get(KEY, RANGE, (b"If-Range", b'"gone"'))).status == 404
+
+
+async def test_half_a_relayed_refusal_is_no_answer(house):
+    house.origin.script(KEY, Answer(403, body=b"<Error><Code>", announced=80))
+    told = await house.get(KEY, RANGE, (b"If-Range", b'"gone"'))
+    assert told.status == 503
+    assert house.entry(KEY) is None
 
 
 @pytest.mark.parametrize("is_readable", [True, False])

@@ -16,6 +16,7 @@ from chunkside.gateway.errors import (
     RequestAborted,
 )
 from chunkside.gateway.ports import Content, OriginRequest
+from chunkside.upstream import wire
 from chunkside.upstream.breaker import FAILURES_TO_OPEN, FIRST_REST_SECONDS, SECONDS_TO_OPEN
 from chunkside.upstream.http import HttpUpstream
 from chunkside.upstream.retries import FEWEST_RETRIES, RETRIED_STATUSES, RETRIES_PER_REQUEST
@@ -119,6 +120,24 @@ def test_nothing_is_told_of_a_head_that_breaks_off(run):
 
     begun = b"HTTP/1.1 200 OK\r\nSet-Cookie: session=s3cr3t\r\nX-A: b"
     run(says(begun, then_closes=True), scenario, Times(retries=0))
+
+
+@pytest.mark.parametrize("proxy", [None, "HTTPS_PROXY", "all_proxy"])
+def test_where_nobody_answers_a_proxy_that_is_not_asked_is_named(run, monkeypatch, proxy):
+    for name in wire._PROXIES:
+        monkeypatch.delenv(name, raising=False)
+    if proxy is not None:
+        monkeypatch.setenv(proxy, "http://proxy:3128")
+
+    async def scenario(_world, raw):
+        nobody = World(raw.url.rpartition(":")[0] + ":1", Times(retries=0))
+        with pytest.raises(OriginUnreachable, match="can't be connected to") as told:
+            await nobody.upstream.send(ask())
+        await nobody.upstream.close()
+        said = f" {proxy} is set, but no origin is asked by a proxy."
+        assert str(told.value).endswith("upstream right?" + ("" if proxy is None else said))
+
+    run(OK, scenario)
 
 
 class TestRetries:

@@ -96,8 +96,11 @@ def test_without_a_file_only_the_systems_authorities_are_believed(run, authority
 def test_what_is_wrong_with_a_certificate_is_told_and_nothing_is_asked(
     run, authority, stranger, shows, told
 ):
-    with pytest.raises(OriginUnreachable, match=told):
+    with pytest.raises(OriginUnreachable, match=told) as unreachable:
         run(shows(authority, stranger), authority.ca_file)
+    # It helps against no other fault.
+    names_the_setting = "name its file by upstream_ca_file" in str(unreachable.value)
+    assert names_the_setting is (told == "unable to get local issuer")
 
 
 def test_the_systems_authorities_count_no_more_with_a_file(run, authority, stranger):

@@ -131,12 +131,13 @@ def run(namespace: argparse.Namespace) -> int:
 
 def _as_before(settings: Settings, scheme: str, account: str) -> Iterator[str]:
     """Has the store asked where the command's own readers asked it, and trusted as they did."""
-    from chunkside.upstream import aws, azure_secrets  # noqa: PLC0415 - others don't need it
+    from chunkside.tools.run import LEADS  # noqa: PLC0415 - other commands don't need it
+    from chunkside.upstream import aws, azure_secrets  # noqa: PLC0415
 
     told = os.environ  # environment: what the clouds' own clients go by
     match scheme:
         case "gs":
-            endpoint = told.get("STORAGE_EMULATOR_HOST") or told.get("TENSORSTORE_GCS_HTTP_URL")
+            endpoint = next(filter(None, map(told.get, LEADS["gs"])), None)
         case "az":
             endpoint = azure_secrets.blob_endpoint(account, told)
         case _:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
@@ -34,6 +35,7 @@ from chunkside.gateway.fill import full_get
 from chunkside.gateway.fills import Fills
 from chunkside.gateway.outcomes import Answered, Apart, Failed, Filled, Freshened
 from chunkside.gateway.passing import Passing
+from chunkside.gateway.ports import Buffer
 from chunkside.gateway.reply import Reply
 from chunkside.gateway.shelf import Shelf
 
@@ -43,16 +45,29 @@ _NEAR_BYTES: Final = 1 << 20
 _LONGEST_REFUSAL_BYTES: Final = 64 << 10
 
 
-async def _with_its_body(reply: Reply) -> Reply:
-    """Raises OriginError."""
-    assert not isinstance(reply.body, bytes)
+async def _read_ahead(reply: Reply, pieces: AsyncIterator[Buffer]) -> Reply:
+    """With its body, and its connection free; as it was where that is longer than a store's own.
+    Raises OriginError.
+    """
+    read = bytearray()
     try:
-        body = b"".join([bytes(piece) async for piece in reply.body])
-    except BodyTorn as torn:
-        raise OriginUnreachable("The origin broke off in the middle of its answer.") from torn
-    finally:
+        async for piece in pieces:
+            read += piece
+            if len(read) > _LONGEST_REFUSAL_BYTES:
+                return replace(reply, body=_put_back(bytes(read), pieces))
+    except BaseException as error:
         reply.release()
-    return replace(reply, body=body, release=lambda: None)
+        if isinstance(error, BodyTorn):
+            raise OriginUnreachable("The origin broke off in the middle of its answer.") from error
+        raise
+    reply.release()
+    return replace(reply, body=bytes(read), length=len(read), release=lambda: None)
+
+
+async def _put_back(read: bytes, more: AsyncIterator[Buffer]) -> AsyncIterator[Buffer]:
+    yield read
+    async for piece in more:
+        yield piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +159,9 @@ class Waiting:
         """A relayed 403, once a full GET has told whether it hides that the key is absent."""
         if not isinstance(reply.body, bytes):
             # Nor does it keep a connection while another is waited for.
-            if reply.length is None or reply.length > _LONGEST_REFUSAL_BYTES:
+            reply = await _read_ahead(reply, reply.body)
+            if not isinstance(reply.body, bytes):
                 return reply
-            reply = await _with_its_body(reply)
         try:
             status = await self._status_of_get(as_full_get(request))
         except OriginError:

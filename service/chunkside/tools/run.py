@@ -17,7 +17,7 @@ from chunkside.tools.admin_client import AdminClient
 from chunkside.tools.errors import ToolFailed
 from chunkside.tools.stats import Totals, totals_of
 from chunkside.tools.targets import address_of
-from chunkside.upstream.aws import ENDPOINT_VARIABLES
+from chunkside.upstream import aws, azure_secrets
 
 # As shells have it.
 _NOT_FOUND: Final = 127
@@ -29,9 +29,9 @@ _NEAR: Final = "localhost,127.0.0.1,::1"
 _LOOK_SECONDS: Final = 0.05
 _MOST_LOOKS: Final = 100
 LEADS: Final[dict[str, tuple[str, ...]]] = {
-    "s3": ENDPOINT_VARIABLES,
+    "s3": aws.ENDPOINT_VARIABLES,
     "gs": ("STORAGE_EMULATOR_HOST", "TENSORSTORE_GCS_HTTP_URL"),
-    "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+    "az": azure_secrets.ENDPOINT_VARIABLES,
 }
 """What clients find their store by, the first that is set; by the scheme of the upstream."""
 # By this AWS's clients leave what leads them aside.

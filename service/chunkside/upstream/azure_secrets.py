@@ -26,6 +26,7 @@ from chunkside.upstream.watched import LOOK_AGAIN_SECONDS, UnfitFile
 
 log = logging.getLogger(__name__)
 
+ENDPOINT_VARIABLES: Final = ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
 _CONNECTION_STRING: Final = "AZURE_STORAGE_CONNECTION_STRING"
 _KEYS: Final = ("AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT_KEY")
 _SAS: Final = "AZURE_STORAGE_SAS_TOKEN"
@@ -94,13 +95,9 @@ def parsed(account: str, told: bytes) -> AccountKey | Sas:
 
 def blob_endpoint(account: str, environment: Mapping[str, str]) -> str | None:
     """Where the environment has an account's blobs asked for, if not at Azure."""
-    connection = environment.get("AZURE_STORAGE_CONNECTION_STRING", "")
-    told = (
-        environment.get("AZURE_STORAGE_ENDPOINT")
-        or environment.get("AZURE_ENDPOINT")
-        or _parts(connection).get("blobendpoint", "")
-    )
-    url = urlsplit(told)
+    connection = environment.get(_CONNECTION_STRING, "")
+    by_name = next(filter(None, map(environment.get, ENDPOINT_VARIABLES)), None)
+    url = urlsplit(by_name or _parts(connection).get("blobendpoint", ""))
     is_elsewhere = url.hostname is not None and not url.hostname.startswith(f"{account}.")
     return f"{url.scheme}://{url.netloc}" if is_elsewhere else None
 

@@ -58,7 +58,7 @@ class Search:
 
     async def until_looked(self) -> None:
         """Until it has looked once, or for a while."""
-        await _for_a_while(self._has_looked, _LONGEST_WAIT_SECONDS)
+        await _for_a_while(self._has_looked)
 
     async def wait(self) -> None:
         """Until it is over, or for a while; where it has failed for as long, until it fails once
@@ -67,13 +67,12 @@ class Search:
         self._is_wanted.set()
         now, failed_at = asyncio.get_running_loop().time(), self._failed_at
         has_failed_long = failed_at is not None and now - failed_at >= _LONGEST_WAIT_SECONDS
-        end = self._failure if has_failed_long else self._is_over
-        await _for_a_while(end, _LONGEST_WAIT_SECONDS)
+        await _for_a_while(self._failure if has_failed_long else self._is_over)
 
 
-async def _for_a_while(event: asyncio.Event, seconds: float) -> None:
+async def _for_a_while(event: asyncio.Event) -> None:
     with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(_LONGEST_WAIT_SECONDS):
             await event.wait()
 
 
