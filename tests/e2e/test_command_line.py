@@ -86,6 +86,7 @@ def test_warm_killed_and_started_again_asks_for_no_chunk_twice(
     assert told["held"] == plan["held"]
     assert told["present"] + told["absent"] == plan["requests"]
     assert (told["errors"], told["not_stored"]) == (0, 0)
+    sidecar.wait_idle()
     third = json_of(command(*warm, "--json"))
     assert (third["held"], third["requests"]) == (10_000, 0)
     assert own_origin.gets_by_path()["/a/c/0/0"] == 1
@@ -156,7 +157,9 @@ def test_warm_takes_no_other_sidecar_s_word_for_what_is_held(
     # That the admin port of the settings is of this data port is told by nothing.
     monkeypatch.setenv("CHUNKSIDE_ADMIN_LISTEN", sidecar.admin_url.removeprefix("http://"))
     warm = ("warm", f"{sidecar.url}{at}", "--json")
-    ended = [command(*warm) for _ in range(2)]
+    ended = [command(*warm)]
+    sidecar.wait_idle()
+    ended.append(command(*warm))
     first, second = map(json_of, ended)
     assert "no admin port is known to be this sidecar's (--admin URL)" in ended[0].stderr
     assert (first["held"], first["answered_by_cache"]) == (0, 0)
